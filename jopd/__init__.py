@@ -1,0 +1,1 @@
+"""jopd: asynchronous on-policy distillation of multi-turn LLM agents in JAX."""

@@ -1,0 +1,1 @@
+"""Pure algorithms of DivOPD and STRIDE: arrays in, values out."""

@@ -1,0 +1,1 @@
+"""Evaluation on fixed task panels and the summary of a run."""

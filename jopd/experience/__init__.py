@@ -1,0 +1,1 @@
+"""From explorers to the learner: queue, reader, packing, recorder."""

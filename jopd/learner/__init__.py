@@ -1,0 +1,1 @@
+"""The optimizer update and its checkpoints."""

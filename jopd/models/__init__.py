@@ -1,0 +1,1 @@
+"""Decoder models, their checkpoints and tokenizers."""

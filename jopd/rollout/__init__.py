@@ -1,0 +1,1 @@
+"""One rollout: the student acts, the teacher scores, the environment answers."""

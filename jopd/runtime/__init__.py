@@ -1,0 +1,1 @@
+"""Threads of a run: explorers, weights, and the crew that watches them."""
