@@ -48,6 +48,11 @@ class Engine(Protocol):
         """
         ...
 
+    @property
+    def policy_version(self) -> int:
+        """Version of the weights that admit turns now."""
+        ...
+
     def publish(self, snapshot: WeightSnapshot) -> None:
         """Makes the engine use new weights for every turn admitted from now on."""
         ...
