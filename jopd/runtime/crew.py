@@ -1,9 +1,9 @@
 """Starts, watches and stops the explorer threads; the first failure wins.
 
-The learner is the main thread. `with Crew(...)` starts one thread per explorer. When an explorer raises,
-its exception is kept, everything that could wait is closed with it, and the main thread's next wait, or
-the end of the block, raises it with its traceback. Leaving the block for any reason closes everything
-and joins the threads within a deadline.
+The learner is the main thread. `with Crew(...)` starts one thread per explorer. When an explorer
+raises, its exception is kept, everything that could wait is closed with it, and the main thread's
+next wait, or the end of the block, raises it with its traceback. Leaving the block for any reason
+closes everything and joins the threads within a deadline.
 """
 
 import threading
@@ -64,7 +64,8 @@ class Crew:
             raise self._failure
         if stuck and error is None:
             raise RuntimeError(
-                f"threads {stuck} did not end within {self._join_deadline_s:g} s after the run closed"
+                f"threads {stuck} did not end within {self._join_deadline_s:g} s "
+                "after the run closed"
             )
 
     def _watch(self, job: Callable[[], None]) -> None:

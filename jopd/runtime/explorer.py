@@ -1,9 +1,8 @@
 """An explorer: plays tasks with many rollouts at once and delivers finished ones.
 
-Threaded mode: `explore` runs on a thread of its own, one asyncio loop, `concurrency` rollouts in flight.
-Lock-step mode: `play_one` runs one rollout in the caller's thread. Invariant: every rollout that was
-dispatched is delivered exactly once, or the run ends with an error; its task is marked consumed only
-after delivery.
+Threaded mode: `explore` runs on a thread of its own, with one asyncio loop and `concurrency`
+rollouts in flight. Lock-step mode: `play_one` runs one rollout in the caller's thread. Invariant:
+every rollout that was dispatched is delivered exactly once, or the run ends with an error.
 """
 
 import asyncio
@@ -44,10 +43,6 @@ class TaskSource(Protocol):
         """Issues the next task."""
         ...
 
-    def mark_consumed(self, number: int) -> None:
-        """Records that the rollout of a task was delivered."""
-        ...
-
 
 class RunEnded(Exception):
     """Raised by a delivery when the run has closed its queue in the ordinary way."""
@@ -60,7 +55,8 @@ class Explorer:
       tasks: where tasks come from.
       make_env: builds one environment; each is used by one rollout at a time.
       player: engine, scorer, prompts, limits.
-      deliver: takes a finished rollout; may block; raises RunEnded when the run is over.
+      deliver: takes a finished rollout and marks its task consumed; may block; raises RunEnded
+        when the run is over.
       settings: how much is explored at once.
       seed: of all sampling.
     """
@@ -118,7 +114,6 @@ class Explorer:
         self._watch_env_errors(rollout)
         async with delivery:  # one blocked delivery at a time, in order of completion
             await asyncio.to_thread(self._deliver, rollout)
-        self._tasks.mark_consumed(issued.number)
 
     def _watch_env_errors(self, rollout: Rollout) -> None:
         failed = rollout.stop_reason is StopReason.ENV_ERROR

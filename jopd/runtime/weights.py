@@ -1,7 +1,7 @@
 """The channel back: student weights and their version, published together.
 
-Called by the learner's thread only; engines take a snapshot over in their own time. A snapshot is one
-frozen object, so weights and version are never read apart.
+Called by the learner's thread only; engines take a snapshot over in their own time. A snapshot is
+one frozen object, so weights and version are never read apart.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,0 +1,111 @@
+"""What a run comes to: success rates over its evaluations, tokens, time."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jopd.algorithms.diagnostics import final_five, normalised_auc
+
+_Z_95 = 1.959963984540054
+
+
+def wilson_interval(successes: int, episodes: int) -> tuple[float, float]:
+    """95 % Wilson score interval of a success rate, as fractions.
+
+    Args:
+      successes: episodes that succeeded.
+      episodes: episodes in all, at least 1.
+    """
+    rate, z2 = successes / episodes, _Z_95**2
+    centre = (rate + z2 / (2 * episodes)) / (1 + z2 / episodes)
+    spread = _Z_95 * math.sqrt(rate * (1 - rate) / episodes + z2 / (4 * episodes**2))
+    half = spread / (1 + z2 / episodes)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """`summary.json`; rates are fractions.
+
+    Attributes:
+      teacher_success_rate: of the teacher, through the student's own pipeline.
+      initial_success_rate: of the student before the first update.
+      peak_success_rate: the best evaluation.
+      final_success_rate: the last evaluation.
+      final_five_success_rate: mean of the last five evaluations.
+      final_five_std: their sample standard deviation; 0 for one evaluation.
+      success_nauc: area under success over updates, divided by the updates.
+      eval_episodes: episodes per evaluation.
+      evaluated_updates: update index of each evaluation.
+      success_rates: success rate of each evaluation.
+      updates: updates applied.
+      trained_tokens: prompt and response tokens of all trained turns.
+      wall_s: seconds from start to end, over all restarts.
+      composer: which composer made the batches.
+      seed: of the run.
+    """
+
+    teacher_success_rate: float | None
+    initial_success_rate: float
+    peak_success_rate: float
+    final_success_rate: float
+    final_five_success_rate: float
+    final_five_std: float
+    success_nauc: float
+    eval_episodes: int
+    evaluated_updates: tuple[int, ...]
+    success_rates: tuple[float, ...]
+    updates: int
+    trained_tokens: int
+    wall_s: float
+    composer: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationPoint:
+    """Success rate of the student after a number of updates."""
+
+    update_index: int
+    success_rate: float
+
+
+def summarise(
+    points: Sequence[EvaluationPoint],
+    *,
+    teacher_success_rate: float | None,
+    eval_episodes: int,
+    updates: int,
+    trained_tokens: int,
+    wall_s: float,
+    composer: str,
+    seed: int,
+) -> RunSummary:
+    """Sums up a run; the first point is the evaluation before the first update."""
+    rates = [point.success_rate for point in points]
+    at = [point.update_index for point in points]
+    mean, std = final_five(rates)
+    return RunSummary(
+        teacher_success_rate=teacher_success_rate,
+        initial_success_rate=rates[0],
+        peak_success_rate=max(rates),
+        final_success_rate=rates[-1],
+        final_five_success_rate=mean,
+        final_five_std=std,
+        success_nauc=normalised_auc(at, rates, at[-1]) if at[-1] > 0 else rates[0],
+        eval_episodes=eval_episodes,
+        evaluated_updates=tuple(at),
+        success_rates=tuple(rates),
+        updates=updates,
+        trained_tokens=trained_tokens,
+        wall_s=wall_s,
+        composer=composer,
+        seed=seed,
+    )
+
+
+def write_summary(summary: RunSummary, path: Path) -> None:
+    """Writes `summary.json`."""
+    path.write_text(json.dumps(asdict(summary), indent=2) + "\n", encoding="utf-8")

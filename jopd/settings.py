@@ -1,0 +1,107 @@
+"""From a ConfigDict to frozen settings, in one place; unknown, missing, mistyped keys are errors."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from ml_collections import ConfigDict
+
+S = TypeVar("S")
+
+
+class SettingsError(ValueError):
+    """A config does not say what the settings need; lists everything that is wrong."""
+
+
+def build(settings_type: type[S], config: ConfigDict | Mapping[str, Any]) -> S:
+    """Builds frozen settings from a config.
+
+    Args:
+      settings_type: a dataclass; fields may be dataclasses, optional dataclasses, tuples, literals
+        and plain values.
+      config: must have exactly the dataclass's fields, all the way down.
+
+    Raises:
+      SettingsError: keys are unknown, missing or of another type; all are listed at once.
+    """
+    problems: list[str] = []
+    values = _values(settings_type, _as_mapping(config), "config", problems)
+    if problems:
+        raise SettingsError("the config is not usable:\n  " + "\n  ".join(problems))
+    return values
+
+
+def _values(settings_type: Any, config: Mapping[str, Any], path: str, problems: list[str]) -> Any:
+    hints = typing.get_type_hints(settings_type)
+    names = {field.name for field in dataclasses.fields(settings_type)}
+    before = len(problems)
+    for name in sorted(config.keys() - names):
+        problems.append(f"{path}.{name} is unknown; {path} has {', '.join(sorted(names))}")
+    for name in sorted(names - config.keys()):
+        problems.append(f"{path}.{name} is missing (a {_type_name(hints[name])})")
+    values = {
+        name: _value(hints[name], config[name], f"{path}.{name}", problems)
+        for name in names & config.keys()
+    }
+    if len(problems) > before:
+        return None
+    try:
+        return settings_type(**values)
+    except ValueError as error:
+        problems.append(f"{path}: {error}")
+        return None
+
+
+def _value(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
+    origin = typing.get_origin(hint)
+    if dataclasses.is_dataclass(hint):
+        if isinstance(value, Mapping):
+            return _values(hint, value, path, problems)
+    elif origin in (typing.Union, types.UnionType):
+        return _union(hint, value, path, problems)
+    elif origin is typing.Literal:
+        if value in typing.get_args(hint):
+            return value
+    elif origin is tuple:
+        if isinstance(value, (list, tuple)):
+            item = typing.get_args(hint)[0]
+            return tuple(_value(item, x, f"{path}[{i}]", problems) for i, x in enumerate(value))
+    elif hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    elif type(value) is hint:
+        return value
+    problems.append(f"{path} is {value!r}; it must be a {_type_name(hint)}")
+    return None
+
+
+def _union(hint: Any, value: Any, path: str, problems: list[str]) -> Any:
+    options = typing.get_args(hint)
+    if value is None and type(None) in options:
+        return None
+    records = [option for option in options if dataclasses.is_dataclass(option)]
+    if isinstance(value, Mapping) and records:
+        return _values(_record_of(records, value), value, path, problems)
+    for option in options:
+        if option is not type(None) and not dataclasses.is_dataclass(option):
+            return _value(option, value, path, problems)
+    problems.append(f"{path} is {value!r}; it must be a {_type_name(hint)}")
+    return None
+
+
+def _record_of(records: list[Any], value: Mapping[str, Any]) -> Any:
+    """The record whose literal `domain` the config names; the only one where there is one."""
+    for record in records:
+        domain = typing.get_type_hints(record).get("domain")
+        if domain is not None and value.get("domain") in typing.get_args(domain):
+            return record
+    return records[0]
+
+
+def _type_name(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
+
+
+def _as_mapping(config: ConfigDict | Mapping[str, Any]) -> Mapping[str, Any]:
+    return config.to_dict() if isinstance(config, ConfigDict) else config
