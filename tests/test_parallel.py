@@ -10,7 +10,7 @@ from jax.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
 from jopd.models.architectures import DecoderConfig
-from jopd.models.decoder import abstract_params, hidden_states, init_params
+from jopd.models.decoder import abstract_params, hidden_states
 from jopd.parallel import make_mesh, param_shardings, reshard, split_devices
 
 CONFIG = DecoderConfig(
@@ -29,6 +29,14 @@ CONFIG = DecoderConfig(
     max_positions=64,
     model_type="qwen2",
 )
+
+
+def random_params(config):
+    generator = np.random.default_rng(0)
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(generator.normal(size=leaf.shape), leaf.dtype) * 0.1,
+        abstract_params(config),
+    )
 
 
 def specs(config, mesh):
@@ -128,9 +136,9 @@ def test_the_same_rules_place_an_optimizers_state():
     assert jax.tree.leaves(found[0].mu) == jax.tree.leaves(param_shardings(params, mesh))
 
 
-def test_sharded_and_unsharded_parameters_compute_the_same(key):
+def test_sharded_and_unsharded_parameters_compute_the_same():
     config = dataclasses.replace(CONFIG, num_layers=1)
-    params = init_params(config, key)
+    params = random_params(config)
     mesh = make_mesh(jax.devices()[:4], {"fsdp": 2, "tensor": 2})
     tokens = jnp.arange(12, dtype=jnp.int32)[None]
 
@@ -177,8 +185,8 @@ def test_a_split_that_cannot_be_says_what_is_there_and_what_was_asked():
         split_devices(jax.devices(), learner=0, engine=1, teacher=-1)
 
 
-def test_resharding_keeps_values_and_sets_layout_and_type(key):
-    params = init_params(CONFIG, key)
+def test_resharding_keeps_values_and_sets_layout_and_type():
+    params = random_params(CONFIG)
     learner = make_mesh(jax.devices()[:4], {"fsdp": 2, "tensor": 2})
     engine = make_mesh(jax.devices()[4:6], {"fsdp": 1, "tensor": 2})
     params = jax.device_put(params, param_shardings(params, learner))
@@ -219,8 +227,8 @@ def test_a_donated_update_cannot_change_what_the_engine_reads(case):
     np.testing.assert_array_equal(copied["x"], values)
 
 
-def test_resharding_leaves_the_learners_arrays_usable(key):
-    params = init_params(CONFIG, key)
+def test_resharding_leaves_the_learners_arrays_usable():
+    params = random_params(CONFIG)
     before = jax.tree.map(np.array, params)
     everywhere = jax.tree.map(lambda _: SingleDeviceSharding(jax.devices()[3]), params)
     reshard(params, everywhere, jnp.float32)
