@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TextIO
+from typing import Protocol, TextIO, runtime_checkable
 
 from tensorboardX import SummaryWriter
 
@@ -86,6 +86,7 @@ class ReportingSettings:
     progress_interval_s: float
 
 
+@runtime_checkable
 class Sink(Protocol):
     """Something that takes numbers."""
 
@@ -251,7 +252,7 @@ class Reporter:
             self._sinks.append(WeightsAndBiases(settings.wandb_project, workdir))
         self.terminal = Terminal(interval_s=settings.progress_interval_s)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Reporter":
         """Nothing to start."""
         return self
 

@@ -1,12 +1,30 @@
-"""From a ConfigDict to frozen settings, in one place; unknown, missing, mistyped keys are errors."""
+"""From a ConfigDict to frozen settings, in one place; unknown and missing keys are errors."""
 
 import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from ml_collections import ConfigDict
+
+from jopd.algorithms.distillation import DistillationSettings
+from jopd.engines.jetstream_settings import JetStreamSettings
+from jopd.engines.teacher_scorer import ScorerSettings
+from jopd.envs.webshop.settings import WebShopSettings
+from jopd.evaluation.evaluator import EvaluationSettings
+from jopd.experience.queue import QueueSettings
+from jopd.experience.reader import ComposerSettings
+from jopd.learner.checkpoint import CheckpointSettings
+from jopd.learner.state import OptimizerSettings
+from jopd.learner.update import UpdateSettings
+from jopd.models.source import ModelSettings
+from jopd.reporting import ReportingSettings
+from jopd.rollout.demonstrations import DemonstrationSettings
+from jopd.rollout.prompts import PromptSettings
+from jopd.rollout.runner import RolloutSettings
+from jopd.runtime.explorer import ExplorerSettings
 
 S = TypeVar("S")
 
@@ -105,3 +123,85 @@ def _type_name(hint: Any) -> str:
 
 def _as_mapping(config: ConfigDict | Mapping[str, Any]) -> Mapping[str, Any]:
     return config.to_dict() if isinstance(config, ConfigDict) else config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings:
+    """Which devices of a host do what; counts of 0 share: the engine the learner's, the teacher the
+    engine's.
+
+    Attributes:
+      learner: devices of the learner; 0 for all that are left.
+      engine: devices of the student's engine.
+      teacher: devices of the teacher's scorer.
+      learner_tensor: tensor-parallel devices inside the learner's mesh.
+      engine_tensor: the same for the engine's.
+      teacher_tensor: the same for the teacher's.
+    """
+
+    learner: int
+    engine: int
+    teacher: int
+    learner_tensor: int
+    engine_tensor: int
+    teacher_tensor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSettings:
+    """How a run proceeds.
+
+    Attributes:
+      mode: "threads" (explorers and learner at the same time) or "inline" (lock-step, in one
+        thread, reproducible to the bit).
+      num_updates: optimizer updates in all.
+      sync_interval: updates between two publications of weights.
+      seed: of tasks, sampling and composition.
+    """
+
+    mode: Literal["threads", "inline"]
+    num_updates: int
+    sync_interval: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainSettings:
+    """Everything that `jopd.train` and `jopd.evaluate` read, each described where it acts."""
+
+    env: WebShopSettings
+    prompt: PromptSettings
+    student: ModelSettings
+    teacher: ModelSettings
+    rollout: RolloutSettings
+    explorer: ExplorerSettings
+    engine: JetStreamSettings
+    scorer: ScorerSettings
+    queue: QueueSettings
+    composer: ComposerSettings
+    loss: DistillationSettings
+    update: UpdateSettings
+    optimizer: OptimizerSettings
+    evaluation: EvaluationSettings
+    checkpoint: CheckpointSettings
+    devices: DeviceSettings
+    runtime: RuntimeSettings
+    reporting: ReportingSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SftSettings:
+    """Everything that `jopd.sft` reads, each described where it acts."""
+
+    env: WebShopSettings
+    prompt: PromptSettings
+    student: ModelSettings
+    rollout: RolloutSettings
+    engine: JetStreamSettings
+    demonstrations: DemonstrationSettings
+    update: UpdateSettings
+    optimizer: OptimizerSettings
+    evaluation: EvaluationSettings
+    devices: DeviceSettings
+    runtime: RuntimeSettings
+    reporting: ReportingSettings

@@ -1,6 +1,7 @@
 """The data that flows through jopd: shapes and invariants of every record.
 
-Host-side records are frozen and hold numpy arrays; `TurnBatch` is the one pytree that reaches devices.
+Host-side records are frozen and hold numpy arrays; `TurnBatch` is the one pytree that reaches
+devices.
 """
 
 import enum
@@ -65,7 +66,8 @@ class Generation:
 
     Attributes:
       tokens: [R] sampled ids, the stop id included when there was one.
-      logprobs: [R] natural log-probs of `tokens` at temperature 1, whatever the sampling temperature.
+      logprobs: [R] natural log-probs of `tokens` at temperature 1, whatever the sampling
+        temperature.
       finish_reason: why it ended.
       policy_version: version of the weights that generated the first token.
     """
@@ -199,7 +201,8 @@ class TurnBatch:
       tokens: [rows, L] ids, 0 where empty.
       positions: [rows, L] position inside the turn, restarting at 0 with each turn.
       segment_ids: [rows, L] 1, 2, ... per turn in its row; 0 where empty.
-      loss_weight: [rows, L] weight of the token in the loss; 0 for prompts, masked and empty places.
+      loss_weight: [rows, L] weight of the token in the loss; 0 for prompts, masked and empty
+        places.
       teacher_logprobs: [rows, L] nats; 0 where `loss_weight` is 0.
       behaviour_logprobs: [rows, L] nats; 0 where `loss_weight` is 0.
     """

@@ -1,7 +1,7 @@
 """What the rest of jopd knows of an engine and of a scorer."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jopd.types import Generation, HostBools, HostFloats, HostInts, WeightSnapshot
 
@@ -34,11 +34,12 @@ class Score:
     mask: HostBools
 
 
+@runtime_checkable
 class Engine(Protocol):
     """Generates responses of the student."""
 
     async def respond(self, prompt: HostInts, *, sampling: Sampling, seed: int) -> Generation:
-        """Generates one response; the same weights, prompt, sampling and seed give the same response.
+        """Generates one response; same weights, prompt, sampling and seed give the same response.
 
         Cancelling the awaiting task cancels the generation.
 
@@ -62,6 +63,7 @@ class Engine(Protocol):
         ...
 
 
+@runtime_checkable
 class Scorer(Protocol):
     """Scores responses with a frozen model."""
 

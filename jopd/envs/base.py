@@ -1,11 +1,12 @@
 """What the rest of jopd knows of an environment.
 
-A `Simulator` is the plain synchronous thing; an `Env` is what rollouts await. `LocalEnv` makes an Env of a
-simulator that is fast and cannot hang (WebShop); slow or fragile ones live in processes of their own.
+A `Simulator` is the plain synchronous thing; an `Env` is what rollouts await. `LocalEnv` makes an
+Env of a simulator that is fast and cannot hang (WebShop); slow or fragile ones live in processes
+of their own.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jopd.types import Task
 
@@ -35,6 +36,7 @@ class StepResult:
     success: bool
 
 
+@runtime_checkable
 class Simulator(Protocol):
     """A synchronous environment."""
 
@@ -55,8 +57,9 @@ class Simulator(Protocol):
         ...
 
 
+@runtime_checkable
 class Env(Protocol):
-    """An environment as rollouts see it; every method has a deadline and raises EnvError past it."""
+    """An environment as rollouts see it: every method has a deadline and else raises EnvError."""
 
     async def reset(self, task: Task) -> StepResult:
         """Starts the episode of `task`."""

@@ -1,8 +1,8 @@
 """Plays a fixed panel of tasks with the student alone and counts every episode.
 
 Order is the panel's file order; time-outs, overflows and environment errors are failures. Called by
-the learner's thread, on an asyncio loop of its own, with the same engine that the explorers use; the
-sampling of each episode depends on the evaluation seed and its place in the panel only.
+the learner's thread, on an asyncio loop of its own, with the same engine that the explorers use;
+the sampling of each episode depends on the evaluation seed and its place in the panel only.
 """
 
 import asyncio

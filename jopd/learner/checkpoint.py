@@ -1,4 +1,4 @@
-"""Checkpoints of a run: everything that exact resume needs, written by Orbax while training goes on.
+"""Checkpoints of a run: all that exact resume needs, written by Orbax while training goes on.
 
 Each checkpoint holds the learner's state (arrays, restored straight to their shardings) and the
 host's state (a JSON tree: queue, pending pool, tasks, counters). A checkpoint counts once Orbax has

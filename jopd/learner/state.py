@@ -68,7 +68,7 @@ def make_optimizer(settings: OptimizerSettings) -> optax.GradientTransformation:
 
 
 def init_state(params: Params, optimizer: optax.GradientTransformation) -> LearnerState:
-    """State before the first update; `params` become float32 and are copied, never shared."""
-    master = jax.tree.map(lambda leaf: jnp.array(leaf, jnp.float32, copy=True), params)
+    """State before the first update; takes `params` over, as float32."""
+    master = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
     opt_state = jax.jit(optimizer.init)(master)
     return LearnerState(params=master, opt_state=opt_state, update_index=jnp.zeros((), jnp.int32))

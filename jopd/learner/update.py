@@ -140,7 +140,7 @@ class Updater:
         params = optax.apply_updates(state.params, changes)
         result = UpdateResult(
             loss=loss,
-            grad_norm=optax.global_norm(gradient),
+            grad_norm=optax.tree.norm(gradient),
             changed_share=_changed_share(state.params, params),
             learner_logprobs=logprobs.reshape(-1, logprobs.shape[-1]),
         )

@@ -190,3 +190,10 @@ def parse_reply(style: PromptStyle, reply: str) -> ParsedReply:
     found = _ACTION_TAGS.search(reply)
     action = found[1].strip() if found else ""
     return ParsedReply(action=action, well_formed=bool(action) and bool(_THINK_TAGS.search(reply)))
+
+
+def format_reply(style: PromptStyle, action: str) -> str:
+    """The shortest reply that `parse_reply` reads as this action."""
+    if style.reply == "plain":
+        return action
+    return f"<think></think><action>{action}</action>"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from jopd.types import (
 Overflow = Literal["end", "window", "keep_stepping"]
 
 
+@runtime_checkable
 class ChatTokenizer(Protocol):
     """What a rollout needs of a tokenizer."""
 

@@ -8,9 +8,10 @@ closes everything and joins the threads within a deadline.
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Protocol, Self
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Closable(Protocol):
     """Something that others may wait on."""
 
@@ -49,7 +50,7 @@ class Crew:
         """The first exception of any thread."""
         return self._failure
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Crew":
         """Starts the threads."""
         for thread in self._threads:
             thread.start()

@@ -8,7 +8,7 @@ every rollout that was dispatched is delivered exactly once, or the run ends wit
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jopd.envs.base import Env
 from jopd.rollout.runner import Player, run_rollout
@@ -36,6 +36,7 @@ class Issued:
     task: Task
 
 
+@runtime_checkable
 class TaskSource(Protocol):
     """Where tasks come from."""
 

@@ -1,0 +1,1 @@
+"""Recipes: one file per setting, `get_config(variant)` in each."""

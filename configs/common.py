@@ -1,0 +1,153 @@
+"""What the recipes share: every key of `jopd.settings.TrainSettings`, with the papers' values.
+
+DivOPD's Table 3 (sampler), Table 4 (optimizer) and Table 5 (temperatures) are written here once.
+"""
+
+from ml_collections import ConfigDict
+
+
+def webshop() -> ConfigDict:
+    """The embedded WebShop; give `items_file` and `attributes_file` for the original's data."""
+    return ConfigDict(
+        {
+            "items_file": "",
+            "attributes_file": "",
+            "human_instructions_file": "",
+            "human_goals": False,
+            "num_products": 0,
+            "text_mode": "text",
+            "test_goals": 500,
+            "eval_goals": 1000,
+        }
+    )
+
+
+def model(checkpoint: str) -> ConfigDict:
+    """A model from a Hugging Face directory or the hub."""
+    config = ConfigDict({"checkpoint": checkpoint})
+    config.scratch = None
+    return config
+
+
+def scratch_model(
+    model_type: str, *, width: int, layers: int, max_positions: int, seed: int
+) -> ConfigDict:
+    """A small model of a public architecture, random weights, word-level tokenizer."""
+    return ConfigDict(
+        {
+            "checkpoint": "",
+            "scratch": {
+                "model_type": model_type,
+                "hidden_size": width,
+                "intermediate_size": 3 * width,
+                "num_layers": layers,
+                "num_heads": 4,
+                "num_kv_heads": 2,
+                "head_dim": width // 4,
+                "max_positions": max_positions,
+                "tie_embeddings": True,
+                "seed": seed,
+            },
+        }
+    )
+
+
+def engine(
+    *, slots: int, max_prompt: int, max_response: int, dtype: str, reuse_prefixes: bool = True
+) -> ConfigDict:
+    """The student's engine."""
+    return ConfigDict(
+        {
+            "slots": slots,
+            "max_context": max_prompt + max_response,
+            "max_prompt": max_prompt,
+            "prefill_buckets": (),
+            "decode_block": 8,
+            "compute_dtype": dtype,
+            "cache_dtype": dtype,
+            "reuse_prefixes": reuse_prefixes,
+            "deadline_s": 1800.0,
+        }
+    )
+
+
+def scorer(
+    *, cache_rows: int, max_context: int, buckets: tuple[int, ...], dtype: str
+) -> ConfigDict:
+    """The teacher's scorer."""
+    return ConfigDict(
+        {
+            "cache_rows": cache_rows,
+            "max_context": max_context,
+            "max_batch_rows": 16,
+            "max_batch_tokens": 16 * buckets[-1],
+            "buckets": buckets,
+            "head_chunk": 256,
+            "compute_dtype": dtype,
+            "cache_dtype": dtype,
+            "deadline_s": 1800.0,
+        }
+    )
+
+
+def optimizer(learning_rate: float) -> ConfigDict:
+    """AdamW as in Table 4 of DivOPD: constant rate, no warm-up, clipping at 1."""
+    return ConfigDict(
+        {
+            "learning_rate": learning_rate,
+            "warmup_updates": 0,
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "epsilon": 1e-8,  # the paper does not give it
+            "weight_decay": 0.01,
+            "max_grad_norm": 1.0,
+        }
+    )
+
+
+def devices() -> ConfigDict:
+    """Everything on the same devices; recipes for a pod split them."""
+    return ConfigDict(
+        {
+            "learner": 0,
+            "engine": 0,
+            "teacher": 0,
+            "learner_tensor": 1,
+            "engine_tensor": 1,
+            "teacher_tensor": 1,
+        }
+    )
+
+
+def reporting() -> ConfigDict:
+    """TensorBoard, and progress on the terminal."""
+    return ConfigDict({"tensorboard": True, "wandb_project": "", "progress_interval_s": 10.0})
+
+
+def divopd(*, first_pass_cap: int) -> ConfigDict:
+    """The sampler of Table 3."""
+    return ConfigDict(
+        {
+            "composer": "divopd",
+            "batch_size": 64,
+            "pool_multiplier": 4,
+            "first_pass_cap": first_pass_cap,
+            "max_staleness": 2,
+            "max_pending_age": 8,
+            "age_offset": 0,
+            "fill": "available",
+            "seed": 0,
+        }
+    )
+
+
+def select_method(config: ConfigDict, method: str) -> None:
+    """Sets the composer that a variant names.
+
+    Raises:
+      ValueError: no composer has that name.
+    """
+    methods = ("divopd", "divopd_base", "vanilla")
+    if method not in methods:
+        raise ValueError(f"unknown variant {method!r}; there are smoke, {', '.join(methods)}")
+    config.composer.composer = method
