@@ -157,8 +157,8 @@ def normalised_auc(
 
 
 def cost_to_target(
-    success_rates: Sequence[float], cumulative_cost: Sequence[float], *, target: float
-) -> float | None:
+    success_rates: Sequence[float], cumulative_cost: Sequence[int | float], *, target: float
+) -> int | float | None:
     """Cost through the first evaluation that reaches the target: C(tau); None if none does.
 
     Args:

@@ -25,12 +25,16 @@ class DistillationSettings:
       reduction: "seq-mean-token-mean" (DivOPD) or "token-mean" (STRIDE); see `row_weights`.
       denominator: what N is in a short batch: the "rows" it has, dead ones included, or the
         configured "batch_size". Not read by "token-mean".
-      distill_coef: beta of Eq. 1.
+      distill_coef: beta of Eq. 1; must be positive, or the teacher would not be heard.
     """
 
     reduction: Reduction
     denominator: Denominator
     distill_coef: float
+
+    def __post_init__(self):
+        if not self.distill_coef > 0:
+            raise ValueError(f"distill_coef must be positive, got {self.distill_coef}")
 
     def num_rows(self, turns: int, *, batch_size: int) -> int:
         """N of Eq. 3 for a batch of so many turns, dead ones included."""
@@ -160,7 +164,7 @@ def disagreement(
     xp = valid_mask.__array_namespace__()
     student = xp.where(valid_mask, student_logprobs, 0)  # before any arithmetic: inf - inf is NaN
     teacher = xp.where(valid_mask, teacher_logprobs, 0)
-    return xp.sum(student - teacher, axis=-1)
+    return xp.asarray(xp.sum(student - teacher, axis=-1))
 
 
 def describe_loss(settings: DistillationSettings) -> str:
