@@ -1,0 +1,148 @@
+"""The device side of the teacher scorer: frozen weights, the KV pool, one program per shape."""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, Bool, Float, Int
+
+from jopd.models.architectures import DecoderConfig
+from jopd.models.decoder import KVCache, extend, init_cache, output_head
+from jopd.models.logprobs import token_logprobs
+from jopd.parallel import param_shardings
+from jopd.types import AnyArray, Params
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBatch:
+    """Stretches of tokens to run through the model, one per row.
+
+    Attributes:
+      sources: [B] pool row whose KV is read.
+      destinations: [B] pool row that is written; past the pool's end for padding rows.
+      tokens: [B, T] ids.
+      positions: [B, T] position of each id in its sequence; past the context for padding places.
+      targets: [B, T] the id that follows.
+      mask: [B, T] True where the log-prob of the target is wanted.
+    """
+
+    sources: Int[AnyArray, " B"]
+    destinations: Int[AnyArray, " B"]
+    tokens: Int[AnyArray, "B T"]
+    positions: Int[AnyArray, "B T"]
+    targets: Int[AnyArray, "B T"]
+    mask: Bool[AnyArray, "B T"]
+
+
+def empty_batch(rows: int, length: int, *, pool_rows: int, context: int) -> ScoreBatch:
+    """A batch of padding, to be filled in."""
+    return ScoreBatch(
+        sources=np.zeros(rows, np.int32),
+        destinations=np.arange(pool_rows, pool_rows + rows, dtype=np.int32),
+        tokens=np.zeros((rows, length), np.int32),
+        positions=np.full((rows, length), context, np.int32),
+        targets=np.zeros((rows, length), np.int32),
+        mask=np.zeros((rows, length), bool),
+    )
+
+
+class ScoreProgram:
+    """Runs score batches against a pool of KV rows that lives on the model's devices.
+
+    Not thread-safe: the scorer's worker is its only user.
+
+    Attributes:
+      shapes: (rows, length, context) of every program compiled so far.
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        config: DecoderConfig,
+        *,
+        pool_rows: int,
+        pool_length: int,
+        head_chunk: int,
+        compute_dtype: str,
+        cache_dtype: str,
+        mesh: Mesh,
+    ):
+        params = jax.tree_util.tree_map_with_path(
+            functools.partial(_cast_matrix, dtype=compute_dtype), params
+        )
+        self._params = jax.device_put(params, param_shardings(params, mesh))
+        self._pool_sharding = _pool_sharding(config, mesh)
+        new_pool = functools.partial(init_cache, config, pool_rows, pool_length, cache_dtype)
+        self._pool = jax.jit(new_pool, out_shardings=self._pool_sharding)()
+        self._whole = NamedSharding(mesh, PartitionSpec())
+        self._step = functools.partial(
+            _step, config=config, head_chunk=head_chunk, compute_dtype=compute_dtype
+        )
+        self._compiled: dict[tuple[int, int, int], Any] = {}
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int, int], ...]:
+        """(rows, length, context) of every program compiled so far."""
+        return tuple(self._compiled)
+
+    def launch(self, batch: ScoreBatch, *, context: int) -> Float[Array, "B T"]:
+        """Starts one batch and returns its log-probs, which may still be under way.
+
+        Args:
+          batch: at most `context` tokens of a sequence are read or written.
+          context: leading part of the pool's rows that takes part.
+        """
+        shape = (*batch.tokens.shape, context)
+        if shape not in self._compiled:
+            self._compiled[shape] = self._compile(batch, context)
+        logprobs, self._pool = self._compiled[shape](self._params, self._pool, batch)
+        return logprobs
+
+    def _compile(self, batch: ScoreBatch, context: int) -> Any:
+        step = jax.jit(
+            functools.partial(self._step, context=context),
+            donate_argnums=1,
+            out_shardings=(self._whole, self._pool_sharding),
+        )
+        return step.lower(self._params, self._pool, batch).compile()
+
+
+def _step(
+    params: Params,
+    pool: KVCache,
+    batch: ScoreBatch,
+    *,
+    config: DecoderConfig,
+    context: int,
+    head_chunk: int,
+    compute_dtype: str,
+) -> tuple[Float[Array, "B T"], KVCache]:
+    """Copies the rows out of the pool, extends and scores them, and writes them back in place."""
+    cache = jax.tree.map(lambda leaf: leaf[:, batch.sources, :context], pool)
+    hidden, cache = extend(
+        params, config, batch.tokens, batch.positions, cache, compute_dtype=compute_dtype
+    )
+    logprobs = token_logprobs(
+        hidden, output_head(params, config), batch.targets, batch.mask, chunk_size=head_chunk
+    )
+
+    def write(whole, part):
+        rows = whole.at[:, batch.destinations, :context]
+        return rows.set(part, mode="drop", unique_indices=True)
+
+    return logprobs, jax.tree.map(write, pool, cache)
+
+
+def _pool_sharding(config: DecoderConfig, mesh: Mesh) -> NamedSharding:
+    """KV heads lie where their projections lie, or everywhere if the axis does not divide them."""
+    split = config.num_kv_heads % mesh.shape["tensor"] == 0
+    return NamedSharding(mesh, PartitionSpec(None, None, None, "tensor" if split else None, None))
+
+
+def _cast_matrix(path: Any, leaf: Any, *, dtype: str) -> Any:
+    """Stores what the model would cast at every call; norms and biases stay as they are."""
+    return leaf.astype(dtype) if path[-1].key in ("kernel", "embedding") else leaf
