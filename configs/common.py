@@ -67,6 +67,7 @@ def engine(
             "cache_dtype": dtype,
             "reuse_prefixes": reuse_prefixes,
             "deadline_s": 1800.0,
+            "real_vocab_size": None,
         }
     )
 

@@ -1,7 +1,7 @@
 """Builds the parts of a run from its settings: models, engine, scorer, environments, players."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,16 +13,19 @@ from jopd.engines.base import Engine, Scorer
 from jopd.engines.factory import make_engine, make_scorer
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
+from jopd.envs.factory import OpenEnvironment
 from jopd.models.architectures import DecoderConfig
 from jopd.models.checkpoints import load_config, load_params
 from jopd.models.decoder import abstract_params
-from jopd.models.source import ModelSettings, checkpoint_directory
+from jopd.models.source import ModelSettings, checkpoint_directory, make_scratch_model
 from jopd.models.tokenizer import Tokenizer, check_compatible
 from jopd.parallel import DeviceSplit, make_mesh, param_shardings, reshard, split_devices
-from jopd.rollout.prompts import PromptSettings, load_style
-from jopd.rollout.runner import Player, RolloutSettings
+from jopd.rollout.demonstrations import shown_texts
+from jopd.rollout.prompts import PromptStyle
 from jopd.settings import DeviceSettings
 from jopd.types import Params, WeightSnapshot
+
+_VOCABULARY_WALKS = 500  # played tasks show every kind of page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +39,10 @@ class Meshes:
 
 def make_meshes(settings: DeviceSettings) -> Meshes:
     """Splits this host's devices; see `DeviceSettings`."""
+    devices = jax.local_devices()
     split: DeviceSplit = split_devices(
-        jax.local_devices(),
-        learner=settings.learner,
+        devices,
+        learner=settings.learner or len(devices) - settings.engine - settings.teacher,
         engine=settings.engine,
         teacher=settings.teacher,
     )
@@ -77,13 +81,30 @@ class ModelFiles:
         return load_params(self.directory, self.config, shardings, dtype)
 
 
-def open_model(settings: ModelSettings, scratch_directory: Path) -> ModelFiles:
-    """Finds a model and reads all of it but the weights."""
+def open_model(
+    settings: ModelSettings, *, scratch_directory: Path, texts: Callable[[], Iterable[str]]
+) -> ModelFiles:
+    """Finds a model, or makes one from scratch, and reads all of it but the weights.
+
+    Args:
+      settings: where it comes from.
+      scratch_directory: where one from scratch is made, unless it is there already.
+      texts: gives the texts whose words a model from scratch should know.
+    """
+    if settings.scratch is not None and not scratch_directory.exists():
+        make_scratch_model(settings.scratch, texts(), scratch_directory)
     directory = checkpoint_directory(settings, scratch_directory)
     return ModelFiles(
         directory=directory,
         config=load_config(directory),
         tokenizer=Tokenizer.load(directory),
+    )
+
+
+def words_of(env: OpenEnvironment, style: PromptStyle) -> Callable[[], Iterable[str]]:
+    """Texts for the tokenizer of a model from scratch; read only when asked for."""
+    return lambda: shown_texts(
+        env.load_panel("train").tasks, env.make_simulator(), style, walks=_VOCABULARY_WALKS
     )
 
 
@@ -102,28 +123,12 @@ def start_engine(
 
 
 def start_scorer(
-    teacher: ModelFiles, student: ModelFiles, settings: ScorerSettings, mesh: Mesh
+    teacher: ModelFiles,
+    params: Params,
+    student: ModelFiles,
+    settings: ScorerSettings,
+    mesh: Mesh,
 ) -> Scorer:
     """Starts the frozen teacher; ids that it does not share with the student are masked."""
     vocabulary = check_compatible(student.tokenizer, teacher.tokenizer)
-    params = teacher.load(mesh, jnp.dtype(settings.compute_dtype))
     return make_scorer(settings, teacher.config, params, known_ids=vocabulary.known_ids, mesh=mesh)
-
-
-def make_player(
-    engine: Engine,
-    scorer: Scorer | None,
-    tokenizer: Tokenizer,
-    *,
-    prompt: PromptSettings,
-    rollout: RolloutSettings,
-    temperature: float,
-) -> Player:
-    """What rollouts share, sampling at the given temperature."""
-    return Player(
-        engine=engine,
-        scorer=scorer,
-        tokenizer=tokenizer,
-        style=load_style(prompt),
-        settings=dataclasses.replace(rollout, temperature=temperature),
-    )

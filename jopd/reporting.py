@@ -212,6 +212,11 @@ class Terminal:
         self._out.write(f"\r\x1b[2K{text}" if rewrite else f"{text}\n")
         self._out.flush()
 
+    def say(self, text: str) -> None:
+        """Shows a line that stays."""
+        self._out.write(f"\r\x1b[2K{text}\n" if self._out.isatty() else f"{text}\n")
+        self._out.flush()
+
     def _text(self, line: ProgressLine, now: float) -> str:
         if self._first_update is None:
             self._first_update = line.update_index
@@ -252,13 +257,8 @@ class Reporter:
             self._sinks.append(WeightsAndBiases(settings.wandb_project, workdir))
         self.terminal = Terminal(interval_s=settings.progress_interval_s)
 
-    def __enter__(self) -> "Reporter":
-        """Nothing to start."""
-        return self
-
-    def __exit__(self, kind, error, traceback) -> None:
+    def close(self) -> None:
         """Closes every sink."""
-        del kind, error, traceback
         for sink in self._sinks:
             sink.close()
 

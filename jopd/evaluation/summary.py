@@ -63,6 +63,20 @@ class RunSummary:
     composer: str
     seed: int
 
+    def headline(self) -> str:
+        """One line for the end of a run."""
+        teacher = (
+            "not evaluated"
+            if self.teacher_success_rate is None
+            else f"{100 * self.teacher_success_rate:.1f} %"
+        )
+        return (
+            f"success rate on {self.eval_episodes} held-out tasks: teacher {teacher}, student "
+            f"{100 * self.initial_success_rate:.1f} % -> {100 * self.final_success_rate:.1f} % "
+            f"(peak {100 * self.peak_success_rate:.1f} %) after {self.updates} updates, "
+            f"{self.trained_tokens:,} trained tokens, {self.wall_s / 60:.1f} minutes"
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationPoint:
@@ -104,6 +118,16 @@ def summarise(
         composer=composer,
         seed=seed,
     )
+
+
+def read_summary(path: Path) -> RunSummary | None:
+    """The summary of a finished run, or None where there is none."""
+    if not path.exists():
+        return None
+    data = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("evaluated_updates", "success_rates"):
+        data[name] = tuple(data[name])
+    return RunSummary(**data)
 
 
 def write_summary(summary: RunSummary, path: Path) -> None:

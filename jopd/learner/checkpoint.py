@@ -15,15 +15,12 @@ import jax
 import orbax.checkpoint as ocp
 
 from jopd.learner.state import LearnerState
+from jopd.models.checkpoints import CheckpointError
 
 HostState = dict[str, Any]
 """What JSON can hold."""
 
 _HEADROOM = 1.1  # array files are a little larger than their arrays
-
-
-class CheckpointError(ValueError):
-    """A checkpoint is missing, damaged, or of another model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

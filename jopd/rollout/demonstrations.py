@@ -151,3 +151,30 @@ class Demonstrator:
         if allowed and self._rng.random() < self._settings.random_action_rate:
             return allowed[self._rng.integers(len(allowed))]
         return wise
+
+
+def shown_texts(
+    tasks: Sequence[Task], simulator: Simulator, style: PromptStyle, *, walks: int
+) -> Iterator[str]:
+    """Texts whose words a small model's tokenizer should know: prompts and the expert's replies.
+
+    Args:
+      tasks: all of their first prompts are shown.
+      simulator: the environment.
+      style: how turns are shown.
+      walks: so many of the tasks, from the start, are played to their end.
+    """
+    for number, task in enumerate(tasks):
+        past: list[PastTurn] = []
+        seen = simulator.reset(task)
+        yield from _contents(style, past, seen)
+        while number < walks and not seen.done:
+            action = simulator.expert_action()
+            reply = format_reply(style, action)
+            past.append(PastTurn(seen=seen, reply=reply, action=action))
+            seen = simulator.step(action)
+            yield from (reply, *_contents(style, past, seen))
+
+
+def _contents(style: PromptStyle, past: Sequence[PastTurn], seen: StepResult) -> Iterator[str]:
+    return (message["content"] for message in render_messages(style, past, seen))

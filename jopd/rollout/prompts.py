@@ -54,6 +54,7 @@ class PromptStyle:
       action_item: one allowed action.
       action_separator: what stands between them.
       observation_starts_after: the observation is shown from the end of this text on; "" for all.
+      observation_replacements: (text, what is shown for it) pairs, applied to observations.
       first: the user message of the first turn.
       next: the user message of later turns.
     """
@@ -67,6 +68,7 @@ class PromptStyle:
     action_item: str
     action_separator: str
     observation_starts_after: str
+    observation_replacements: tuple[tuple[str, str], ...]
     first: str
     next: str
 
@@ -95,7 +97,9 @@ def load_style(settings: PromptSettings) -> PromptStyle:
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"prompt style file {path} is not valid TOML: {error}") from error
     _check_style(data, path)
-    return PromptStyle(**data | {name: data[name].strip("\n") for name in ("first", "next")})
+    data |= {name: data[name].strip("\n") for name in ("first", "next")}
+    data["observation_replacements"] = tuple(map(tuple, data["observation_replacements"]))
+    return PromptStyle(**data)
 
 
 def _check_style(data: dict[str, object], path: Path) -> None:
@@ -168,7 +172,10 @@ def _user_text(
 def _visible(style: PromptStyle, seen: StepResult) -> str:
     marker = _fill(style.observation_starts_after, instruction=seen.instruction)
     _, found, rest = seen.observation.partition(marker) if marker else ("", "", "")
-    return rest if found else seen.observation
+    text = rest if found else seen.observation
+    for old, new in style.observation_replacements:
+        text = text.replace(old, new)
+    return text
 
 
 def _fill(template: str, **values: str) -> str:

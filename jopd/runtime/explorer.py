@@ -8,11 +8,11 @@ every rollout that was dispatched is delivered exactly once, or the run ends wit
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from jopd.envs.base import Env
 from jopd.rollout.runner import Player, run_rollout
-from jopd.types import Rollout, StopReason, Task
+from jopd.tasks import TaskStream
+from jopd.types import Rollout, StopReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,23 +26,6 @@ class ExplorerSettings:
 
     concurrency: int
     max_env_errors: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Issued:
-    """A task with its dispatch number, which is also the rollout id."""
-
-    number: int
-    task: Task
-
-
-@runtime_checkable
-class TaskSource(Protocol):
-    """Where tasks come from."""
-
-    def next_task(self) -> Issued:
-        """Issues the next task."""
-        ...
 
 
 class RunEnded(Exception):
@@ -65,7 +48,7 @@ class Explorer:
     def __init__(
         self,
         *,
-        tasks: TaskSource,
+        tasks: TaskStream,
         make_env: Callable[[], Env],
         player: Player,
         deliver: Callable[[Rollout], None],

@@ -1,0 +1,81 @@
+"""What every command shares: its flags, and errors that a user can mend shown without a trace."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+from jopd.models.checkpoints import CheckpointError
+from jopd.runtime.run_directory import Resume, RunDirectoryError
+from jopd.settings import SettingsError, build
+
+S = TypeVar("S")
+
+_CONFIG = config_flags.DEFINE_config_file(
+    "config",
+    None,
+    "Recipe file with an optional :variant, for example configs/quickstart.py; change single "
+    "values with --config.section.key=value.",
+    lock_config=True,
+)
+_WORKDIR = flags.DEFINE_string("workdir", None, "Directory of the run.")
+_RESUME = flags.DEFINE_enum("resume", "no", ["no", "auto"], "auto: continue the run in --workdir.")
+_DRY_RUN = flags.DEFINE_bool("dry_run", False, "Print the resolved settings and do nothing else.")
+
+_USER_ERRORS = (SettingsError, RunDirectoryError, CheckpointError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What the flags of a command said.
+
+    Attributes:
+      config: the resolved config.
+      workdir: directory of the run.
+      resume: whether a run that is there is continued.
+      dry_run: only print what would run.
+    """
+
+    config: dict[str, Any]
+    workdir: Path
+    resume: Resume
+    dry_run: bool
+
+
+def run_command(settings_type: type[S], main: Callable[[S, Invocation], None]) -> None:
+    """Reads the flags and the config, then runs a command.
+
+    Args:
+      settings_type: the settings that the config must fill exactly.
+      main: the command.
+    """
+
+    def absl_main(arguments: Sequence[str]) -> None:
+        if len(arguments) > 1:
+            raise app.UsageError(f"unexpected arguments {arguments[1:]}; flags are --name=value")
+        logging.set_verbosity(logging.WARNING)
+        try:
+            settings = build(settings_type, _CONFIG.value)
+            main(settings, _invocation())
+        except _USER_ERRORS as error:
+            sys.exit(f"{type(error).__name__}: {error}")
+
+    sys.path.insert(0, os.getcwd())  # recipes import their neighbours as `configs.common`
+    flags.mark_flag_as_required("config")
+    app.run(absl_main)
+
+
+def _invocation() -> Invocation:
+    if not (_WORKDIR.value or _DRY_RUN.value):
+        raise app.UsageError("give a --workdir, or --dry_run to only see the settings")
+    return Invocation(
+        config=_CONFIG.value.to_dict(),
+        workdir=Path(_WORKDIR.value or "."),
+        resume=_RESUME.value,
+        dry_run=_DRY_RUN.value,
+    )

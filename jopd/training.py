@@ -1,0 +1,372 @@
+"""Wires the parts of one training run together; `jopd.train` has the loop that uses them."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax.numpy as jnp
+
+from jopd import assembly
+from jopd.algorithms.distillation import weighted_opd_loss
+from jopd.engines.base import Engine, Scorer
+from jopd.envs.base import Env, LocalEnv
+from jopd.envs.factory import OpenEnvironment, open_environment
+from jopd.evaluation.evaluator import Evaluator
+from jopd.evaluation.progress import RunProgress
+from jopd.evaluation.summary import RunSummary
+from jopd.experience.batching import RowLayout
+from jopd.learner.checkpoint import Checkpointer
+from jopd.learner.state import LearnerState, init_state, make_optimizer
+from jopd.learner.update import Updater
+from jopd.reporting import ProgressLine, Reporter
+from jopd.rollout.prompts import PromptStyle, load_style
+from jopd.rollout.runner import Player
+from jopd.runtime.crew import Closable
+from jopd.runtime.explorer import Explorer
+from jopd.runtime.stream import ExperienceStream
+from jopd.runtime.weights import WeightStore
+from jopd.settings import SettingsError, TrainSettings
+from jopd.types import Params, WeightSnapshot
+
+
+@dataclass(slots=True, kw_only=True)
+class TrainingParts:
+    """The parts of a run; `state` and `update_index` move on together.
+
+    Attributes:
+      settings: of the run.
+      state: the learner's.
+      update_index: updates applied.
+      updater: applies one.
+      layout: shape of packed batches.
+      stream: from explorers to the learner.
+      explorer: plays tasks.
+      weights: back from the learner to the engine.
+      engine: the student's.
+      scorer: the teacher's.
+      evaluator: of the student.
+      progress: how far the run has come.
+      checkpointer: of the run.
+      reporter: where numbers go.
+    """
+
+    settings: TrainSettings
+    state: LearnerState
+    update_index: int
+    updater: Updater
+    layout: RowLayout
+    stream: ExperienceStream
+    explorer: Explorer
+    weights: WeightStore
+    engine: Engine
+    scorer: Scorer
+    evaluator: Evaluator
+    progress: RunProgress
+    checkpointer: Checkpointer
+    reporter: Reporter
+
+    @property
+    def closables(self) -> tuple[Closable, ...]:
+        """What a failure anywhere must wake."""
+        return (self.stream.queue, _Closing(self.engine.close), _Closing(self.scorer.close))
+
+    def applied_update(self) -> None:
+        """Counts an update."""
+        self.update_index += 1
+        self.stream.delivery.update_index = self.update_index
+
+    def counts(self) -> dict[str, float]:
+        """Counts of the stream, the engine and the scorer for the log."""
+        engine, scorer = self.engine.counts, self.scorer.counts
+        prompt_tokens = engine.prefilled_tokens + engine.reused_tokens
+        return {
+            **self.stream.metrics(),
+            "explore/generated_tokens": engine.generated_tokens,
+            "explore/reused_share": engine.reused_tokens / max(prompt_tokens, 1),
+            "teacher/scored_tokens": scorer.scored_tokens,
+            "teacher/masked_tokens": scorer.masked_tokens,
+        }
+
+    def report(self, update_index: int, metrics: Mapping[str, float]) -> None:
+        """Writes the numbers of an update and shows its line."""
+        self.reporter.write(update_index, metrics)
+        self.show(
+            "train",
+            f"gap {metrics['kl/per_token']:.3f}",
+            f"rollouts/batch {metrics['batch/effective_rollouts']:.1f}",
+            f"queue {metrics['queue/turns']:.0f}+{metrics['queue/pending_turns']:.0f}",
+            f"lag {metrics['lag/mean']:.2f}",
+            f"{metrics['time/trained_tokens_per_s']:,.0f} tok/s",
+        )
+
+    def show(self, phase: str, *details: str, keep: bool = False) -> None:
+        """Shows one line of progress."""
+        line = ProgressLine(
+            phase=phase,
+            update_index=self.update_index,
+            num_updates=self.settings.runtime.num_updates,
+            success_rate=self.progress.success_rate,
+            details=details,
+        )
+        self.reporter.terminal.show(line, keep=keep)
+
+    def save(self) -> None:
+        """Starts a checkpoint of everything, unless this update has one."""
+        if self.checkpointer.latest() != self.update_index:
+            host = {"stream": self.stream.state(), "progress": self.progress.state()}
+            self.checkpointer.save(self.state, host)
+
+    def summary(self) -> RunSummary:
+        """What the run has come to."""
+        return self.progress.summary(
+            eval_episodes=self.settings.evaluation.episodes,
+            updates=self.update_index,
+            composer=self.settings.composer.composer,
+            seed=self.settings.runtime.seed,
+        )
+
+    def close(self) -> None:
+        """Ends threads, finishes the last checkpoint, closes files."""
+        self.engine.close()
+        self.scorer.close()
+        self.stream.close()
+        self.reporter.close()
+        self.checkpointer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Closing:
+    """A Closable around something that needs no error."""
+
+    function: Callable[[], None]
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Closes it."""
+        del error
+        self.function()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a run is about, before anything is learned.
+
+    Attributes:
+      settings: of the run.
+      workdir: its directory.
+      env: the environment, its data loaded.
+      style: how turns are shown.
+      meshes: devices of learner, engine and teacher.
+      student: files of the initial student.
+      teacher: files of the teacher.
+    """
+
+    settings: TrainSettings
+    workdir: Path
+    env: OpenEnvironment
+    style: PromptStyle
+    meshes: assembly.Meshes
+    student: assembly.ModelFiles
+    teacher: assembly.ModelFiles
+
+    def make_env(self) -> Env:
+        """One more environment."""
+        return LocalEnv(self.env.make_simulator())
+
+    def make_evaluator(self, name: str, model: assembly.ModelFiles, engine: Engine) -> Evaluator:
+        """An evaluator of the model that the engine runs, on the eval panel."""
+        settings = self.settings
+        player = self.make_player(
+            model, engine, scorer=None, temperature=settings.evaluation.temperature
+        )
+        return Evaluator(
+            name=name,
+            tasks=self.env.load_panel("eval").tasks,
+            make_env=self.make_env,
+            player=player,
+            settings=settings.evaluation,
+            directory=self.workdir / "evaluations",
+        )
+
+    def make_player(
+        self,
+        model: assembly.ModelFiles,
+        engine: Engine,
+        *,
+        scorer: Scorer | None,
+        temperature: float,
+    ) -> Player:
+        """What rollouts share, sampling at the given temperature."""
+        return Player(
+            engine=engine,
+            scorer=scorer,
+            tokenizer=model.tokenizer,
+            style=self.style,
+            settings=dataclasses.replace(self.settings.rollout, temperature=temperature),
+        )
+
+
+def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
+    """Builds the parts of a run, at its newest checkpoint if it has one; evaluates the teacher.
+
+    Raises:
+      CheckpointError: a model or the checkpoint is missing, damaged or of another architecture.
+      ValueError: settings do not fit each other or the environment.
+    """
+    check_settings(settings)
+    world = open_world(settings, workdir)
+    optimizer = make_optimizer(settings.optimizer)
+    state = init_state(world.student.load(world.meshes.learner, jnp.dtype("float32")), optimizer)
+    stream = ExperienceStream(
+        world.env.load_panel("train"),
+        queue=settings.queue,
+        composer=settings.composer,
+        directory=workdir / "turns",
+        seed=settings.runtime.seed,
+    )
+    progress = RunProgress()
+    checkpointer = Checkpointer(workdir / "checkpoints", keep=settings.checkpoint.keep)
+    state = resume(state, stream, progress, checkpointer)
+    reporter = Reporter(workdir, settings.reporting, resume_at=int(state.update_index))
+    teacher_params = world.teacher.load(
+        world.meshes.teacher, jnp.dtype(settings.scorer.compute_dtype)
+    )
+    if progress.teacher_success_rate is None:
+        progress.teacher_success_rate = evaluate_teacher(world, teacher_params, reporter)
+    weights, engine = start_student(world, state)
+    scorer = assembly.start_scorer(
+        world.teacher, teacher_params, world.student, settings.scorer, world.meshes.teacher
+    )
+    player = world.make_player(
+        world.student, engine, scorer=scorer, temperature=settings.rollout.temperature
+    )
+    return TrainingParts(
+        settings=settings,
+        state=state,
+        update_index=int(state.update_index),
+        updater=Updater(
+            world.student.config,
+            optimizer,
+            functools.partial(weighted_opd_loss, distill_coef=settings.loss.distill_coef),
+            settings.update,
+            mesh=world.meshes.learner,
+        ),
+        layout=RowLayout.for_batch(
+            settings.composer.batch_size,
+            rows_per_micro_batch=settings.update.rows_per_micro_batch,
+            row_length=settings.update.row_length,
+        ),
+        stream=stream,
+        explorer=Explorer(
+            tasks=stream.tasks,
+            make_env=world.make_env,
+            player=player,
+            deliver=stream.delivery,
+            settings=settings.explorer,
+            seed=settings.runtime.seed,
+        ),
+        weights=weights,
+        engine=engine,
+        scorer=scorer,
+        evaluator=world.make_evaluator("student", world.student, engine),
+        progress=progress,
+        checkpointer=checkpointer,
+        reporter=reporter,
+    )
+
+
+def check_settings(settings: TrainSettings) -> None:
+    """Refuses settings of different parts that do not fit each other.
+
+    Raises:
+      SettingsError: naming both.
+    """
+    longest = settings.rollout.max_prompt_tokens + settings.rollout.max_response_tokens
+    rules = (
+        (
+            longest <= settings.update.row_length,
+            f"update.row_length must hold the longest turn, {longest} tokens",
+        ),
+        (
+            longest <= settings.engine.max_context,
+            f"engine.max_context must hold the longest turn, {longest} tokens",
+        ),
+        (
+            settings.rollout.max_prompt_tokens <= settings.engine.max_prompt,
+            "engine.max_prompt must be at least rollout.max_prompt_tokens",
+        ),
+        (
+            longest <= settings.scorer.max_context,
+            f"scorer.max_context must hold the longest turn, {longest} tokens",
+        ),
+        (
+            settings.checkpoint.interval % settings.runtime.sync_interval == 0,
+            "checkpoint.interval must be a multiple of runtime.sync_interval, so that a resumed "
+            "run goes on with the published weights",
+        ),
+    )
+    problems = [message for holds, message in rules if not holds]
+    if problems:
+        raise SettingsError("the config is not usable:\n  " + "\n  ".join(problems))
+
+
+def open_world(settings: TrainSettings, workdir: Path) -> World:
+    """Opens environment, prompt style, devices and model files."""
+    style, env = load_style(settings.prompt), open_environment(settings.env)
+    texts = assembly.words_of(env, style)
+    return World(
+        settings=settings,
+        workdir=workdir,
+        env=env,
+        style=style,
+        meshes=assembly.make_meshes(settings.devices),
+        student=assembly.open_model(
+            settings.student, scratch_directory=workdir / "scratch" / "student", texts=texts
+        ),
+        teacher=assembly.open_model(
+            settings.teacher, scratch_directory=workdir / "scratch" / "teacher", texts=texts
+        ),
+    )
+
+
+def resume(
+    state: LearnerState,
+    stream: ExperienceStream,
+    progress: RunProgress,
+    checkpointer: Checkpointer,
+) -> LearnerState:
+    """Restores the newest checkpoint into the parts, or forgets a try that left none."""
+    newest = checkpointer.latest()
+    if newest is None:
+        stream.restart()
+        return state
+    state, host = checkpointer.restore(newest, state)
+    stream.restore(host["stream"], version=newest)
+    progress.restore(host["progress"])
+    return state
+
+
+def evaluate_teacher(world: World, params: Params, reporter: Reporter) -> float:
+    """Success rate of the teacher, through the student's own pipeline."""
+    snapshot = WeightSnapshot(params=params, version=0)
+    engine = assembly.start_engine(
+        world.teacher, snapshot, world.settings.engine, world.meshes.teacher
+    )
+    with closing(engine):
+        evaluation = world.make_evaluator("teacher", world.teacher, engine).run(policy_version=0)
+    reporter.terminal.say(f"teacher success rate {100 * evaluation.success_rate:.1f} %")
+    return evaluation.success_rate
+
+
+def start_student(world: World, state: LearnerState) -> tuple[WeightStore, Engine]:
+    """Starts the student's engine at the learner's weights."""
+    to_engine = assembly.to_engine(
+        world.student.config, world.meshes.engine, world.settings.engine.compute_dtype
+    )
+    snapshot = WeightSnapshot(params=to_engine(state.params), version=int(state.update_index))
+    engine = assembly.start_engine(
+        world.student, snapshot, world.settings.engine, world.meshes.engine
+    )
+    return WeightStore(snapshot, to_engine=to_engine, subscribers=(engine.publish,)), engine
