@@ -10,6 +10,7 @@ def webshop() -> ConfigDict:
     """The embedded WebShop; give `items_file` and `attributes_file` for the original's data."""
     return ConfigDict(
         {
+            "domain": "webshop",
             "items_file": "",
             "attributes_file": "",
             "human_instructions_file": "",

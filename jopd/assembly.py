@@ -1,7 +1,7 @@
 """Builds the parts of a run from its settings: models, engine, scorer, environments, players."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,9 @@ from jopd.engines.base import Engine, Scorer
 from jopd.engines.factory import make_engine, make_scorer
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
-from jopd.envs.factory import OpenEnvironment
+from jopd.envs.base import Env, LocalEnv
+from jopd.envs.factory import EnvSettings, OpenEnvironment, open_environment
+from jopd.evaluation.evaluator import EvaluationSettings, Evaluator
 from jopd.models.architectures import DecoderConfig
 from jopd.models.checkpoints import load_config, load_params
 from jopd.models.decoder import abstract_params
@@ -21,7 +23,8 @@ from jopd.models.source import ModelSettings, checkpoint_directory, make_scratch
 from jopd.models.tokenizer import Tokenizer, check_compatible
 from jopd.parallel import DeviceSplit, make_mesh, param_shardings, reshard, split_devices
 from jopd.rollout.demonstrations import shown_texts
-from jopd.rollout.prompts import PromptStyle
+from jopd.rollout.prompts import PromptSettings, PromptStyle, load_style
+from jopd.rollout.runner import Player, RolloutSettings
 from jopd.settings import DeviceSettings
 from jopd.types import Params, WeightSnapshot
 
@@ -81,30 +84,92 @@ class ModelFiles:
         return load_params(self.directory, self.config, shardings, dtype)
 
 
-def open_model(
-    settings: ModelSettings, *, scratch_directory: Path, texts: Callable[[], Iterable[str]]
-) -> ModelFiles:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """Where models play: environment, prompts, limits and the evaluation panel.
+
+    Attributes:
+      env: the environment, its data loaded.
+      style: how turns are shown and replies read.
+      rollout: limits of a rollout.
+      evaluation: how models are evaluated.
+      workdir: where evaluations and models from scratch are written.
+    """
+
+    env: OpenEnvironment
+    style: PromptStyle
+    rollout: RolloutSettings
+    evaluation: EvaluationSettings
+    workdir: Path
+
+    def make_env(self) -> Env:
+        """One more environment."""
+        return LocalEnv(self.env.make_simulator())
+
+    def words(self) -> Iterator[str]:
+        """Texts whose words a model from scratch should know."""
+        tasks, simulator = self.env.load_panel("train").tasks, self.env.make_simulator()
+        return shown_texts(tasks, simulator, self.style, walks=_VOCABULARY_WALKS)
+
+    def make_player(
+        self, model: ModelFiles, engine: Engine, *, scorer: Scorer | None, temperature: float
+    ) -> Player:
+        """What rollouts share, sampling at the given temperature."""
+        return Player(
+            engine=engine,
+            scorer=scorer,
+            tokenizer=model.tokenizer,
+            style=self.style,
+            settings=dataclasses.replace(self.rollout, temperature=temperature),
+        )
+
+    def make_evaluator(self, name: str, model: ModelFiles, engine: Engine) -> Evaluator:
+        """An evaluator, on the eval panel, of the model that the engine runs."""
+        return Evaluator(
+            name=name,
+            tasks=self.env.load_panel("eval").tasks,
+            make_env=self.make_env,
+            player=self.make_player(
+                model, engine, scorer=None, temperature=self.evaluation.temperature
+            ),
+            settings=self.evaluation,
+            directory=self.workdir / "evaluations",
+        )
+
+
+def open_stage(
+    env: EnvSettings,
+    prompt: PromptSettings,
+    rollout: RolloutSettings,
+    evaluation: EvaluationSettings,
+    workdir: Path,
+) -> Stage:
+    """Loads the environment's data and the prompt style."""
+    return Stage(
+        env=open_environment(env),
+        style=load_style(prompt),
+        rollout=rollout,
+        evaluation=evaluation,
+        workdir=workdir,
+    )
+
+
+def open_model(settings: ModelSettings, stage: Stage, *, name: str) -> ModelFiles:
     """Finds a model, or makes one from scratch, and reads all of it but the weights.
 
     Args:
       settings: where it comes from.
-      scratch_directory: where one from scratch is made, unless it is there already.
-      texts: gives the texts whose words a model from scratch should know.
+      stage: gives the words of a model from scratch, and the directory to make it in.
+      name: of that directory.
     """
+    scratch_directory = stage.workdir / "scratch" / name
     if settings.scratch is not None and not scratch_directory.exists():
-        make_scratch_model(settings.scratch, texts(), scratch_directory)
+        make_scratch_model(settings.scratch, stage.words(), scratch_directory)
     directory = checkpoint_directory(settings, scratch_directory)
     return ModelFiles(
         directory=directory,
         config=load_config(directory),
         tokenizer=Tokenizer.load(directory),
-    )
-
-
-def words_of(env: OpenEnvironment, style: PromptStyle) -> Callable[[], Iterable[str]]:
-    """Texts for the tokenizer of a model from scratch; read only when asked for."""
-    return lambda: shown_texts(
-        env.load_panel("train").tasks, env.make_simulator(), style, walks=_VOCABULARY_WALKS
     )
 
 

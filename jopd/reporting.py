@@ -24,6 +24,7 @@ METRICS = {
     "eval/done_rate": "share of episodes that the environment declared over",
     "eval/seconds": "wall time of the evaluation",
     "loss/opd": "value of the loss",
+    "loss/supervised": "cross-entropy of demonstrated replies, nats",
     "loss/grad_norm": "global gradient norm before clipping",
     "loss/changed_share": "share of float32 weights that the update changed",
     "kl/per_token": "mean of learner minus teacher log-prob over trained tokens, nats",
@@ -202,15 +203,21 @@ class Terminal:
         self._next_line = 0.0
 
     def show(self, line: ProgressLine, *, keep: bool = False) -> None:
-        """Shows a line; `keep` leaves it on the screen."""
+        """Shows how a run stands; `keep` leaves the line on the screen."""
+        self.show_text(self._text(line, time.monotonic()), keep=keep)
+
+    def show_text(self, text: str, *, keep: bool = False) -> None:
+        """Shows a line, which the next one replaces; in a log file, one line now and then."""
         now = time.monotonic()
         rewrite = self._out.isatty() and not keep
         if not (rewrite or keep) and now < self._next_line:
             return
         self._next_line = now + self._interval_s
-        text = self._text(line, now)
-        self._out.write(f"\r\x1b[2K{text}" if rewrite else f"{text}\n")
-        self._out.flush()
+        if rewrite:
+            self._out.write(f"\r\x1b[2K{text}")
+            self._out.flush()
+        else:
+            self.say(text)
 
     def say(self, text: str) -> None:
         """Shows a line that stays."""

@@ -1,6 +1,5 @@
 """Wires the parts of one training run together; `jopd.train` has the loop that uses them."""
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -12,8 +11,6 @@ import jax.numpy as jnp
 from jopd import assembly
 from jopd.algorithms.distillation import weighted_opd_loss
 from jopd.engines.base import Engine, Scorer
-from jopd.envs.base import Env, LocalEnv
-from jopd.envs.factory import OpenEnvironment, open_environment
 from jopd.evaluation.evaluator import Evaluator
 from jopd.evaluation.progress import RunProgress
 from jopd.evaluation.summary import RunSummary
@@ -22,8 +19,6 @@ from jopd.learner.checkpoint import Checkpointer
 from jopd.learner.state import LearnerState, init_state, make_optimizer
 from jopd.learner.update import Updater
 from jopd.reporting import ProgressLine, Reporter
-from jopd.rollout.prompts import PromptStyle, load_style
-from jopd.rollout.runner import Player
 from jopd.runtime.crew import Closable
 from jopd.runtime.explorer import Explorer
 from jopd.runtime.stream import ExperienceStream
@@ -155,57 +150,17 @@ class World:
 
     Attributes:
       settings: of the run.
-      workdir: its directory.
-      env: the environment, its data loaded.
-      style: how turns are shown.
+      stage: environment, prompts and limits.
       meshes: devices of learner, engine and teacher.
       student: files of the initial student.
       teacher: files of the teacher.
     """
 
     settings: TrainSettings
-    workdir: Path
-    env: OpenEnvironment
-    style: PromptStyle
+    stage: assembly.Stage
     meshes: assembly.Meshes
     student: assembly.ModelFiles
     teacher: assembly.ModelFiles
-
-    def make_env(self) -> Env:
-        """One more environment."""
-        return LocalEnv(self.env.make_simulator())
-
-    def make_evaluator(self, name: str, model: assembly.ModelFiles, engine: Engine) -> Evaluator:
-        """An evaluator of the model that the engine runs, on the eval panel."""
-        settings = self.settings
-        player = self.make_player(
-            model, engine, scorer=None, temperature=settings.evaluation.temperature
-        )
-        return Evaluator(
-            name=name,
-            tasks=self.env.load_panel("eval").tasks,
-            make_env=self.make_env,
-            player=player,
-            settings=settings.evaluation,
-            directory=self.workdir / "evaluations",
-        )
-
-    def make_player(
-        self,
-        model: assembly.ModelFiles,
-        engine: Engine,
-        *,
-        scorer: Scorer | None,
-        temperature: float,
-    ) -> Player:
-        """What rollouts share, sampling at the given temperature."""
-        return Player(
-            engine=engine,
-            scorer=scorer,
-            tokenizer=model.tokenizer,
-            style=self.style,
-            settings=dataclasses.replace(self.settings.rollout, temperature=temperature),
-        )
 
 
 def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
@@ -220,7 +175,7 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
     optimizer = make_optimizer(settings.optimizer)
     state = init_state(world.student.load(world.meshes.learner, jnp.dtype("float32")), optimizer)
     stream = ExperienceStream(
-        world.env.load_panel("train"),
+        world.stage.env.load_panel("train"),
         queue=settings.queue,
         composer=settings.composer,
         directory=workdir / "turns",
@@ -239,7 +194,7 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
     scorer = assembly.start_scorer(
         world.teacher, teacher_params, world.student, settings.scorer, world.meshes.teacher
     )
-    player = world.make_player(
+    player = world.stage.make_player(
         world.student, engine, scorer=scorer, temperature=settings.rollout.temperature
     )
     return TrainingParts(
@@ -261,7 +216,7 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
         stream=stream,
         explorer=Explorer(
             tasks=stream.tasks,
-            make_env=world.make_env,
+            make_env=world.stage.make_env,
             player=player,
             deliver=stream.delivery,
             settings=settings.explorer,
@@ -270,7 +225,7 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
         weights=weights,
         engine=engine,
         scorer=scorer,
-        evaluator=world.make_evaluator("student", world.student, engine),
+        evaluator=world.stage.make_evaluator("student", world.student, engine),
         progress=progress,
         checkpointer=checkpointer,
         reporter=reporter,
@@ -314,20 +269,15 @@ def check_settings(settings: TrainSettings) -> None:
 
 def open_world(settings: TrainSettings, workdir: Path) -> World:
     """Opens environment, prompt style, devices and model files."""
-    style, env = load_style(settings.prompt), open_environment(settings.env)
-    texts = assembly.words_of(env, style)
+    stage = assembly.open_stage(
+        settings.env, settings.prompt, settings.rollout, settings.evaluation, workdir
+    )
     return World(
         settings=settings,
-        workdir=workdir,
-        env=env,
-        style=style,
+        stage=stage,
         meshes=assembly.make_meshes(settings.devices),
-        student=assembly.open_model(
-            settings.student, scratch_directory=workdir / "scratch" / "student", texts=texts
-        ),
-        teacher=assembly.open_model(
-            settings.teacher, scratch_directory=workdir / "scratch" / "teacher", texts=texts
-        ),
+        student=assembly.open_model(settings.student, stage, name="student"),
+        teacher=assembly.open_model(settings.teacher, stage, name="teacher"),
     )
 
 
@@ -355,7 +305,9 @@ def evaluate_teacher(world: World, params: Params, reporter: Reporter) -> float:
         world.teacher, snapshot, world.settings.engine, world.meshes.teacher
     )
     with closing(engine):
-        evaluation = world.make_evaluator("teacher", world.teacher, engine).run(policy_version=0)
+        evaluation = world.stage.make_evaluator("teacher", world.teacher, engine).run(
+            policy_version=0
+        )
     reporter.terminal.say(f"teacher success rate {100 * evaluation.success_rate:.1f} %")
     return evaluation.success_rate
 

@@ -102,6 +102,22 @@ def weighted_opd_loss(
     return -jnp.sum(loss_weight * advantage * ratio)
 
 
+def supervised_loss(
+    learner_logprobs: Float[AnyArray, "*shape"],
+    teacher_logprobs: Float[AnyArray, "*shape"],
+    loss_weight: Float[AnyArray, "*shape"],
+) -> Float[Array, ""]:
+    """Cross-entropy of demonstrated tokens with the reduction written into the weights.
+
+    Args:
+      learner_logprobs: log-probs of the demonstrated tokens, in nats.
+      teacher_logprobs: not used; there so that every loss is called alike.
+      loss_weight: weight of each token; see `row_weights`.
+    """
+    del teacher_logprobs
+    return -jnp.sum(loss_weight * learner_logprobs)
+
+
 def loss_weights(
     valid_mask: Bool[AnyArray, "B L"], *, reduction: Reduction, num_rows: int
 ) -> Float[Array, "B L"]:

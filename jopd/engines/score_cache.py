@@ -58,21 +58,23 @@ class PoolIndex:
         if not readable.any():
             return None
         row = int(np.argmax(np.where(readable, shared, _EMPTY)))
-        if len(ids) - shared.max() <= (len(ids) - shared[row]) / 2:
+        best = shared.max()
+        if best > shared[row] and 2 * (len(ids) - best) <= len(ids) - shared[row]:
             return None
         return Reuse(row=row, shared=int(shared[row]))
 
-    def claim(self, ids: HostInts, *, rollout_id: int, source: int, busy: Set[int]) -> int:
+    def claim(self, ids: HostInts, *, rollout_id: int, reuse: Reuse, busy: Set[int]) -> int:
         """Chooses the row that will hold `ids`: the rollout's own, else the longest unused one.
 
         Args:
           ids: what the row holds once the batch has run.
           rollout_id: the new owner.
-          source: the row that `find` gave; it counts as used.
+          reuse: what `find` gave; the row it reads counts as used.
           busy: rows that may not be overwritten; never all of them.
         """
         self._clock += 1
-        self._last_use[source] = self._clock
+        if reuse.shared:
+            self._last_use[reuse.row] = self._clock
         row = self._row_of.get(rollout_id)
         if row is None or row in busy:
             ages = self._last_use.copy()

@@ -10,9 +10,9 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from jopd.engines.base import EngineError, Score
-from jopd.types import HostBools, HostFloats, HostInts
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -29,11 +29,11 @@ class Request:
       answer: what the caller waits for.
     """
 
-    ids: HostInts
+    ids: Int[np.ndarray, " total"]
     first: int
-    mask: HostBools
+    mask: Bool[np.ndarray, " response"]
     rollout_id: int
-    logprobs: HostFloats = field(init=False)
+    logprobs: Float[np.ndarray, " response"] = field(init=False)
     started: int = 0
     answer: Future[Score] = field(default_factory=Future)
 
@@ -42,7 +42,7 @@ class Request:
         self.logprobs = np.zeros(len(self.mask), np.float32)
 
     @property
-    def inputs(self) -> HostInts:
+    def inputs(self) -> Int[np.ndarray, " inputs"]:
         """[P + R - 1] the ids that are read; nothing waits for what follows the last one."""
         return self.ids[:-1]
 

@@ -145,7 +145,7 @@ class Planner:
 
     def _take(self, request: Request, reuse: Reuse, stop: int, busy: set[int]) -> Stretch:
         destination = self._index.claim(
-            request.inputs[:stop], rollout_id=request.rollout_id, source=reuse.row, busy=busy
+            request.inputs[:stop], rollout_id=request.rollout_id, reuse=reuse, busy=busy
         )
         busy.add(destination)
         reused = 0 if request.started else reuse.shared

@@ -5,37 +5,38 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float
 
 from jopd.models.architectures import DecoderConfig
 from jopd.models.decoder import KVCache, extend, init_cache, output_head
 from jopd.models.logprobs import token_logprobs
 from jopd.parallel import param_shardings
-from jopd.types import AnyArray, Params
+from jopd.types import Params
 
 
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreBatch:
-    """Stretches of tokens to run through the model, one per row.
+    """Stretches of tokens to run through the model, one per row; NumPy arrays.
 
     Attributes:
-      sources: [B] pool row whose KV is read.
-      destinations: [B] pool row that is written; past the pool's end for padding rows.
-      tokens: [B, T] ids.
-      positions: [B, T] position of each id in its sequence; past the context for padding places.
-      targets: [B, T] the id that follows.
+      sources: [B] int32 pool row whose KV is read.
+      destinations: [B] int32 pool row that is written; past the pool's end for padding rows.
+      tokens: [B, T] int32 ids.
+      positions: [B, T] int32 position of each id in its sequence; past the context for padding places.
+      targets: [B, T] int32, the id that follows.
       mask: [B, T] True where the log-prob of the target is wanted.
     """
 
-    sources: Int[AnyArray, " B"]
-    destinations: Int[AnyArray, " B"]
-    tokens: Int[AnyArray, "B T"]
-    positions: Int[AnyArray, "B T"]
-    targets: Int[AnyArray, "B T"]
-    mask: Bool[AnyArray, "B T"]
+    sources: Any
+    destinations: Any
+    tokens: Any
+    positions: Any
+    targets: Any
+    mask: Any
 
 
 def empty_batch(rows: int, length: int, *, pool_rows: int, context: int) -> ScoreBatch:
@@ -122,19 +123,30 @@ def _step(
     compute_dtype: str,
 ) -> tuple[Float[Array, "B T"], KVCache]:
     """Copies the rows out of the pool, extends and scores them, and writes them back in place."""
-    cache = jax.tree.map(lambda leaf: leaf[:, batch.sources, :context], pool)
+    reused = jnp.arange(context)[None, :] < batch.positions[:, :1]
+
+    def read(whole):
+        """What other sequences left behind is zeroed: a NaN among it would spread, even unread."""
+        part = whole[:, batch.sources, :context]
+        return jnp.where(reused[None, :, :, None, None], part, jnp.zeros((), part.dtype))
+
+    cache = jax.tree.map(read, pool)
     hidden, cache = extend(
         params, config, batch.tokens, batch.positions, cache, compute_dtype=compute_dtype
     )
-    logprobs = token_logprobs(
-        hidden, output_head(params, config), batch.targets, batch.mask, chunk_size=head_chunk
+    logprobs = token_logprobs(  # as one row: the chunks are filled from the whole batch
+        hidden.reshape(1, -1, hidden.shape[-1]),
+        output_head(params, config),
+        batch.targets.reshape(1, -1),
+        batch.mask.reshape(1, -1),
+        chunk_size=head_chunk,
     )
 
     def write(whole, part):
         rows = whole.at[:, batch.destinations, :context]
         return rows.set(part, mode="drop", unique_indices=True)
 
-    return logprobs, jax.tree.map(write, pool, cache)
+    return logprobs.reshape(batch.tokens.shape), jax.tree.map(write, pool, cache)
 
 
 def _pool_sharding(config: DecoderConfig, mesh: Mesh) -> NamedSharding:

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from jopd.engines.base import EngineError, Sampling, Score
 from jopd.types import FinishReason, Generation, HostFloats, HostInts, WeightSnapshot
@@ -126,7 +126,13 @@ class ScriptedScorer:
         self._known_ids = known_ids
         self._closed = False
 
-    async def score(self, prompt: HostInts, response: HostInts, *, rollout_id: int) -> Score:
+    async def score(
+        self,
+        prompt: Int[np.ndarray, " prompt"],
+        response: Int[np.ndarray, " response"],
+        *,
+        rollout_id: int,
+    ) -> Score:
         """The scripted score; see `base.Scorer`."""
         await asyncio.sleep(0)  # others run in between, as with every scorer
         if self._closed:

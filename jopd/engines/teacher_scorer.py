@@ -15,7 +15,7 @@ from typing import Literal
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from jopd.engines.base import EngineError, Score
 from jopd.engines.score_desk import Desk, Request
@@ -25,6 +25,8 @@ from jopd.models.architectures import DecoderConfig
 from jopd.parallel import make_mesh
 from jopd.types import HostBools, HostInts, Params
 
+PromptIds = Int[np.ndarray, " prompt"]
+ResponseIds = Int[np.ndarray, " response"]
 FloatType = Literal["float32", "bfloat16"]
 
 _CLOSE_DEADLINE_S = 5.0  # a compilation cannot be interrupted: the daemon thread is left to it
@@ -39,9 +41,10 @@ class ScorerSettings:
         overwritten. More rows than rollouts in flight keep every turn incremental.
       max_context: prompt and response together at most, in tokens.
       max_batch_rows: rows of a batch at most.
-      max_batch_tokens: rows times length of a batch at most; bounds the memory of activations.
+      max_batch_tokens: rows times length of a batch at most; bounds the memory of activations, of
+        which attention scores are heads x rows x length x context float32 values.
       buckets: lengths that a stretch of new tokens is padded to, increasing.
-      head_chunk: chunk size of the output head, see `models.logprobs`.
+      head_chunk: tokens whose logits exist at one time.
       compute_dtype: type of activations and matrices, "float32" or "bfloat16".
       cache_dtype: type of the KV pool.
       deadline_s: a score that takes longer fails; the first ones wait for compilations.
@@ -152,7 +155,7 @@ class TeacherScorer:
         """What the scorer has done so far."""
         return self._counts
 
-    async def score(self, prompt: HostInts, response: HostInts, *, rollout_id: int) -> Score:
+    async def score(self, prompt: PromptIds, response: ResponseIds, *, rollout_id: int) -> Score:
         """Log-probs of `response` after `prompt`; see `base.Scorer`.
 
         Raises:
@@ -174,7 +177,7 @@ class TeacherScorer:
         self._desk.fail(EngineError("the scorer is closed"))
         self._thread.join(_CLOSE_DEADLINE_S)
 
-    def _request(self, prompt: HostInts, response: HostInts, rollout_id: int) -> Request:
+    def _request(self, prompt: PromptIds, response: ResponseIds, rollout_id: int) -> Request:
         total = len(prompt) + len(response)
         if not len(prompt) or total > self._settings.max_context:
             raise ValueError(

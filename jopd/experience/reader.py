@@ -13,7 +13,7 @@ from typing import Any, Literal
 import jax
 import numpy as np
 
-from jopd.algorithms.composition import COMPOSERS, Composer, Fate, Pool, Selection, compose
+from jopd.algorithms.composition import COMPOSERS, Composer, Fate, Pool, compose
 from jopd.experience.queue import ExperienceQueue
 from jopd.experience.records import candidate_from_record, candidate_to_record
 from jopd.experience.validity import make_candidate
@@ -224,19 +224,17 @@ class BatchReader:
         """Steps 3 to 9: the selected turns in order; what stays pending stays in the pool."""
         settings = self.settings
         with jax.default_device(self._host):
-            selection: Selection = jax.device_get(
-                compose(
-                    pool_arrays(self._pool, settings.pool_size),
-                    composer=settings.rules,
-                    batch_size=settings.batch_size,
-                    first_pass_cap=settings.first_pass_cap,
-                    max_pending_age=settings.max_pending_age,
-                    update_index=update_index,
-                    seed=settings.seed,
-                )
+            selection = compose(
+                pool_arrays(self._pool, settings.pool_size),
+                composer=settings.rules,
+                batch_size=settings.batch_size,
+                first_pass_cap=settings.first_pass_cap,
+                max_pending_age=settings.max_pending_age,
+                update_index=update_index,
+                seed=settings.seed,
             )
-        selected = [self._pool[place] for place in selection.places.tolist() if place >= 0]
-        fates = selection.fate.tolist()
+        places, fates = (np.asarray(array).tolist() for array in selection)
+        selected = [self._pool[place] for place in places if place >= 0]
         self._totals["trained"] += len(selected)
         self._totals["invalid"] += fates.count(Fate.INVALID)
         self._totals["aged_out"] += fates.count(Fate.AGED_OUT)

@@ -4,6 +4,8 @@ Einsum letters of the package: B batch, L length (T queries, S keys), D width, N
 and value heads, G = N / K, H head width, F width inside the MLP, V vocabulary.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,28 +15,60 @@ from jaxtyping import Array, Float, Int
 from jopd.models.architectures import DecoderConfig, RopeScaling
 
 _INIT_STD = 0.02
+_product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def project(
+    equation: str, x: Float[Array, "B L *inputs"], kernel: Float[Array, "..."]
+) -> Float[Array, "B L *outputs"]:
+    """The einsum of `x` and a kernel, accumulated in float32 and returned in the type of `x`.
+
+    The kernel is cast to the type of `x`; its gradient is summed in float32 and returned in its own
+    type, so float32 weights lose nothing to bf16 activations.
+
+    Args:
+      equation: "BL<inputs>,<inputs><outputs>->BL<outputs>".
+      x: activations.
+      kernel: weights.
+    """
+    return _product(equation, x, kernel.astype(x.dtype)).astype(x.dtype)
+
+
+def _project_forward(equation, x, kernel):
+    return project(equation, x, kernel), (x, kernel)
+
+
+def _project_backward(equation, kept, cotangent):
+    x, kernel = kept
+    operands, out = equation.split("->")
+    left, right = operands.split(",")
+    d_x = _product(f"{out},{right}->{left}", cotangent, kernel.astype(x.dtype))
+    # One row axis M in place of BL: two contracted axes would cost XLA a transposed copy.
+    x, cotangent = (y.reshape(-1, *y.shape[2:]) for y in (x, cotangent))
+    d_kernel = _product(f"{left},{out}->{right}".replace("BL", "M"), x, cotangent)
+    return d_x.astype(x.dtype), d_kernel.astype(kernel.dtype)
+
+
+project.defvjp(_project_forward, _project_backward)
 
 
 class Projection(nnx.Module):
-    """A linear map along an einsum equation, accumulated in float32, in the input's type."""
+    """A linear map along an einsum equation, with or without a bias."""
 
     def __init__(
         self, equation: str, shape: tuple[int, ...], rngs: nnx.Rngs, *, bias: tuple[int, ...] = ()
     ):
         self.equation = equation
         self.kernel = nnx.Param(_INIT_STD * jax.random.normal(rngs.params(), shape))
+        self.has_bias = bool(bias)
         if bias:
             self.bias = nnx.Param(jnp.zeros(bias))
-        self.has_bias = bool(bias)
 
-    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+    def __call__(self, x: Float[Array, "B L *inputs"]) -> Float[Array, "B L *outputs"]:
         """The map of `x`."""
-        kernel = self.kernel[...].astype(x.dtype)
-        y = jnp.einsum(self.equation, x, kernel, preferred_element_type=jnp.float32)
-        if self.has_bias:
-            bias = self.bias[...].astype(jnp.float32)
-            y = y + bias.reshape((1,) * (y.ndim - bias.ndim) + bias.shape)
-        return y.astype(x.dtype)
+        y = project(self.equation, x, self.kernel[...])
+        return y + self.bias[...].astype(y.dtype)[None, None] if self.has_bias else y
 
 
 class RMSNorm(nnx.Module):

@@ -8,7 +8,7 @@ from jax.sharding import SingleDeviceSharding
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from jopd.export import ModelCard, export_model, render_card
+from jopd.models.export import ModelCard, export_model, render_card
 from jopd.models.architectures import DecoderConfig
 from jopd.models.checkpoint_files import CheckpointError
 from jopd.models.checkpoints import load_config, load_params, save_pretrained

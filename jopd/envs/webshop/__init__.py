@@ -1,0 +1,1 @@
+"""WebShop: searching and buying in a text shop, natively in Python."""

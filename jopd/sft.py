@@ -1,0 +1,176 @@
+"""`python -m jopd.sft --config=... --workdir=DIR`: supervised learning from expert demonstrations.
+
+Makes cold-start students and teachers, through the same packed update as distillation; the result
+is a Hugging Face directory, `DIR/model`, that every command takes as a checkpoint.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import jax.numpy as jnp
+
+from jopd import assembly
+from jopd.algorithms.distillation import supervised_loss
+from jopd.command import Invocation, run_command
+from jopd.evaluation.evaluator import Evaluation
+from jopd.experience.batching import RowLayout, pack_demonstrations
+from jopd.learner.state import LearnerState, init_state, make_optimizer
+from jopd.learner.update import Updater, check_finite
+from jopd.models.export import ModelCard, export_model
+from jopd.reporting import ProgressLine, Reporter
+from jopd.rollout.demonstrations import Demonstrator
+from jopd.runtime.run_directory import claim
+from jopd.settings import SftSettings
+from jopd.tasks import TaskStream
+from jopd.types import Task, WeightSnapshot
+
+
+def main(settings: SftSettings, invocation: Invocation) -> None:
+    """Prints what will run, then runs it."""
+    print(json.dumps(invocation.config, indent=2))
+    print("supervised loss: cross-entropy of the expert's reply, token mean, then mean over turns")
+    if invocation.dry_run:
+        return
+    directory = claim(invocation.workdir, invocation.config, command="sft", resume="no")
+    with closing(directory):
+        evaluation = learn_from_expert(settings, invocation.workdir)
+    print(
+        f"success rate {100 * evaluation.success_rate:.1f} % on {len(evaluation.episodes)} "
+        f"held-out tasks; the model is in {invocation.workdir / 'model'}"
+    )
+
+
+def learn_from_expert(settings: SftSettings, workdir: Path) -> Evaluation:
+    """Learns, writes the model, and evaluates it.
+
+    Raises:
+      ValueError: settings do not fit each other or the environment.
+    """
+    stage = assembly.open_stage(
+        settings.env, settings.prompt, settings.rollout, settings.evaluation, workdir
+    )
+    meshes = assembly.make_meshes(settings.devices)
+    student = assembly.open_model(settings.student, stage, name="student")
+    optimizer = make_optimizer(settings.optimizer)
+    state = init_state(student.load(meshes.learner, jnp.dtype("float32")), optimizer)
+    updater = Updater(
+        student.config, optimizer, supervised_loss, settings.update, mesh=meshes.learner
+    )
+    reporter = Reporter(workdir, settings.reporting)
+    with closing(reporter):
+        state = run_updates(
+            state, updater, make_demonstrator(settings, stage, student), settings, reporter
+        )
+    evaluation = evaluate(state, student, stage, meshes, settings)
+    export(state, student, evaluation, settings, workdir)
+    return evaluation
+
+
+def make_demonstrator(
+    settings: SftSettings, stage: assembly.Stage, student: assembly.ModelFiles
+) -> Demonstrator:
+    """Demonstrations on the training panel, in the panel's seeded order."""
+    return Demonstrator(
+        tasks=endless(TaskStream(stage.env.load_panel("train"), seed=settings.runtime.seed)),
+        simulator=stage.env.make_simulator(),
+        tokenizer=student.tokenizer,
+        style=stage.style,
+        limits=settings.rollout,
+        settings=settings.demonstrations,
+        seed=settings.runtime.seed,
+    )
+
+
+def endless(stream: TaskStream) -> Iterator[Task]:
+    """The tasks of a stream, each consumed as it is given."""
+    while True:
+        issued = stream.next_task()
+        stream.mark_consumed(issued.number)
+        yield issued.task
+
+
+def run_updates(
+    state: LearnerState,
+    updater: Updater,
+    demonstrator: Demonstrator,
+    settings: SftSettings,
+    reporter: Reporter,
+) -> LearnerState:
+    """Applies `num_updates` updates."""
+    layout = RowLayout.for_batch(
+        settings.demonstrations.batch_size,
+        rows_per_micro_batch=settings.update.rows_per_micro_batch,
+        row_length=settings.update.row_length,
+    )
+    for q in range(settings.runtime.num_updates):
+        started = time.monotonic()
+        turns = demonstrator.next_batch()
+        packed = pack_demonstrations(turns, layout, reduction="seq-mean-token-mean")
+        state, result = updater(state, packed.batch, packed.used_micro_batches)
+        check_finite(result, update_index=q, rollout_ids=[turn.rollout_id for turn in turns])
+        speed = packed.real_tokens / (time.monotonic() - started)
+        metrics = {
+            "loss/supervised": float(result.loss),
+            "loss/grad_norm": float(result.grad_norm),
+            "batch/packing_fill": packed.fill,
+            "time/trained_tokens_per_s": speed,
+        }
+        reporter.write(q + 1, metrics)
+        line = ProgressLine(
+            phase="learn from the expert",
+            update_index=q + 1,
+            num_updates=settings.runtime.num_updates,
+            success_rate=None,
+            details=(f"loss {metrics['loss/supervised']:.3f}", f"{speed:,.0f} tok/s"),
+        )
+        reporter.terminal.show(line)
+    return state
+
+
+def evaluate(
+    state: LearnerState,
+    student: assembly.ModelFiles,
+    stage: assembly.Stage,
+    meshes: assembly.Meshes,
+    settings: SftSettings,
+) -> Evaluation:
+    """Success rate of the learned model on the eval panel."""
+    to_engine = assembly.to_engine(student.config, meshes.engine, settings.engine.compute_dtype)
+    snapshot = WeightSnapshot(params=to_engine(state.params), version=int(state.update_index))
+    engine = assembly.start_engine(student, snapshot, settings.engine, meshes.engine)
+    with closing(engine):
+        return stage.make_evaluator("student", student, engine).run(policy_version=snapshot.version)
+
+
+def export(
+    state: LearnerState,
+    student: assembly.ModelFiles,
+    evaluation: Evaluation,
+    settings: SftSettings,
+    workdir: Path,
+) -> None:
+    """Writes the Hugging Face directory."""
+    card = ModelCard(
+        name=workdir.name,
+        base_model=settings.student.checkpoint or "random weights",
+        teachers=("the environment's expert",),
+        method="supervised learning from demonstrations",
+        update=int(state.update_index),
+        success_rates={settings.env.domain: 100 * evaluation.success_rate},
+        command=f"python -m jopd.sft --config=... --workdir={workdir}",
+    )
+    export_model(
+        state.params,
+        student.config,
+        student.directory,
+        workdir / "model",
+        card,
+        base_dir=student.directory,
+    )
+
+
+if __name__ == "__main__":
+    run_command(SftSettings, main)

@@ -1,0 +1,169 @@
+"""Tasks to play: panels with hashes, and the endless shuffled order in which training plays them."""
+
+import hashlib
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import grain
+
+from jopd.types import Task
+
+_HEADER = "task_id\tdomain\tindex\tseed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPanel:
+    """A fixed list of tasks; evaluation plays it in this order.
+
+    Attributes:
+      name: of the panel.
+      tasks: the tasks, with distinct ids.
+      sha256: hash of the panel's file, or of the file that it would make.
+    """
+
+    name: str
+    tasks: tuple[Task, ...]
+    sha256: str
+
+
+def make_panel(name: str, tasks: Iterable[Task]) -> TaskPanel:
+    """A panel of tasks that come from elsewhere than a file.
+
+    Raises:
+      ValueError: there is no task, or two have one id.
+    """
+    tasks = tuple(tasks)
+    if not tasks:
+        raise ValueError(f"panel {name} has no tasks")
+    if len({task.task_id for task in tasks}) < len(tasks):
+        raise ValueError(f"panel {name} has a task twice")
+    return TaskPanel(name=name, tasks=tasks, sha256=_sha256(panel_text(tasks)))
+
+
+def panel_text(tasks: Iterable[Task]) -> str:
+    """The content of a panel's file: a header, then one task on each line, fields split by tabs."""
+    lines = [f"{task.task_id}\t{task.domain}\t{task.index}\t{task.seed}" for task in tasks]
+    return "\n".join([_HEADER, *lines, ""])
+
+
+def read_panel(path: Path, *, sha256: str) -> TaskPanel:
+    """Reads a panel's file, named after it.
+
+    Raises:
+      ValueError: the file is missing, is not the one with the hash `sha256`, or is no panel.
+    """
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ValueError(f"panel {path} cannot be read: {error}") from error
+    if _sha256(text) != sha256:
+        raise ValueError(
+            f"panel {path} has changed: its sha256 is {_sha256(text)}, expected {sha256}; results on "
+            "it would not compare with earlier ones"
+        )
+    header, *lines = text.splitlines()
+    if header != _HEADER:
+        raise ValueError(f"panel {path} must begin with the line {_HEADER!r}")
+    return make_panel(
+        path.stem, [_parse(line, f"panel {path}, line {n}") for n, line in enumerate(lines, 2)]
+    )
+
+
+def _parse(line: str, where: str) -> Task:
+    try:
+        task_id, domain, index, seed = line.split("\t")
+        return Task(task_id=task_id, domain=domain, index=int(index), seed=int(seed))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IssuedTask:
+    """A task on its way.
+
+    Attributes:
+      number: place in the training order, from 0; to be given back to `mark_consumed`.
+      task: what to play.
+    """
+
+    number: int
+    task: Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CursorState:
+    """Where training is, counted by what it has used up and not by what it has handed out.
+
+    Attributes:
+      first_unconsumed: all tasks before this number are consumed.
+      consumed_beyond: consumed numbers above it, ascending.
+    """
+
+    first_unconsumed: int = 0
+    consumed_beyond: tuple[int, ...] = ()
+
+
+class TaskStream:
+    """Training tasks in an endless order, shuffled anew for each pass over the panel.
+
+    Explorers call `next_task` and whoever finishes with a task's rollout calls `mark_consumed`, from
+    any thread. Invariant: a restored stream issues every task that was not consumed again, in order,
+    before new ones, and none that was consumed.
+    """
+
+    def __init__(self, panel: TaskPanel, *, seed: int, state: CursorState | None = None):
+        self._order = grain.MapDataset.source(panel.tasks).seed(seed).shuffle().repeat()
+        self._lock = threading.Lock()
+        self.restore(state or CursorState())
+
+    def next_task(self) -> IssuedTask:
+        """Issues the next task."""
+        with self._lock:
+            number = max(self._next, self._first)
+            while number in self._beyond:
+                number += 1
+            self._next = number + 1
+            self._issued.add(number)
+        return IssuedTask(number=number, task=self._order[number])
+
+    def mark_consumed(self, number: int) -> None:
+        """Says that the issued task `number` needs not be played again.
+
+        Raises:
+          ValueError: it is not on its way.
+        """
+        with self._lock:
+            if number not in self._issued:
+                raise ValueError(f"task number {number} was not issued, or is consumed already")
+            self._issued.remove(number)
+            self._beyond.add(number)
+            while self._first in self._beyond:
+                self._beyond.remove(self._first)
+                self._first += 1
+
+    def state(self) -> CursorState:
+        """What `restore` needs to go on from here."""
+        with self._lock:
+            beyond = tuple(sorted(self._beyond))
+            return CursorState(first_unconsumed=self._first, consumed_beyond=beyond)
+
+    def restore(self, state: CursorState) -> None:
+        """Goes to `state`, forgetting which tasks are on their way.
+
+        Raises:
+          ValueError: no stream was ever in such a state.
+        """
+        if any(number <= state.first_unconsumed for number in state.consumed_beyond):
+            raise ValueError(f"consumed numbers must lie beyond the first unconsumed one: {state}")
+        if state.first_unconsumed < 0:
+            raise ValueError(f"the first unconsumed number must not be negative: {state}")
+        with self._lock:
+            self._first = self._next = state.first_unconsumed
+            self._beyond = set(state.consumed_beyond)
+            self._issued: set[int] = set()
