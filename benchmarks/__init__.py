@@ -1,0 +1,1 @@
+"""What is measured: one script a subject, each with a function `measure`."""
