@@ -102,11 +102,12 @@ def load_params(
         layouts = tensor_layouts(config, stored_rows=stored_rows)
         _check_tensors(directory, reader, layouts, config)
 
-        def load(path: Any, shape: jax.ShapeDtypeStruct, sharding: Any) -> jax.Array:
-            layout = layouts[jax.tree_util.keystr(path, simple=True, separator="/")]
+    def load(path: Any, shape: jax.ShapeDtypeStruct, sharding: Any) -> jax.Array:
+        layout = layouts[jax.tree_util.keystr(path, simple=True, separator="/")]
+        with open_tensors(directory) as reader:  # anew, so that pages already read are given back
             return load_sharded(reader, layout, shape, sharding, buffer_bytes=buffer_bytes)
 
-        return jax.tree_util.tree_map_with_path(load, shapes, shardings)
+    return jax.tree_util.tree_map_with_path(load, shapes, shardings)
 
 
 def _stored_rows(reader: TensorReader, config: DecoderConfig, pad_vocab_to: int | None) -> int:
