@@ -111,7 +111,7 @@ class Turn:
     policy_version: int
     speaker: Speaker
     sampling_temperature: float
-    prompt_tokens: HostInts
+    prompt_tokens: Int[np.ndarray, " prompt"]
     response_tokens: HostInts
     response_mask: HostBools
     behaviour_logprobs: HostFloats

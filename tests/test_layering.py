@@ -23,6 +23,9 @@ FLOORS = {
     "evaluation": 3,
     "settings": 3,
     "assembly": 3,
+    "command": 3.5,  # what commands share
+    "training": 3.5,
+    "trained": 3.5,
 }
 COMMAND_FLOOR = 4
 GATHERERS = {"settings", "assembly"}  # they may import from their own floor
