@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float, Int
 
 from jopd.engines.base import EngineError, Score
 
+_IDLE_S = 1.0  # how often an idle worker looks whether the process is ending
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Request:
@@ -73,16 +75,23 @@ class Desk:
             self._changed.notify()
 
     def wait(self, *, block: bool) -> list[Request] | None:
-        """Requests that are not fully started, oldest first; None once the desk is closed."""
+        """Requests that are not fully started, oldest first.
+
+        Args:
+          block: wait until there is one.
+
+        Returns:
+          None once the desk is closed or the process is ending.
+        """
         with self._changed:
             while True:
-                if self._closed_by is not None:
+                if self._closed_by is not None or not threading.main_thread().is_alive():
                     return None
                 self._open = [request for request in self._open if not request.answer.done()]
                 waiting = [request for request in self._open if not request.fully_started]
                 if waiting or not block:
                     return waiting
-                self._changed.wait()
+                self._changed.wait(_IDLE_S)
 
     def answer(self, request: Request, score: Score) -> None:
         """Gives a score, unless the caller has gone or was told of a failure."""

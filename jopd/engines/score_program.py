@@ -26,7 +26,7 @@ class ScoreBatch:
       sources: [B] int32 pool row whose KV is read.
       destinations: [B] int32 pool row that is written; past the pool's end for padding rows.
       tokens: [B, T] int32 ids.
-      positions: [B, T] int32 position of each id in its sequence; past the context for padding places.
+      positions: [B, T] int32 place of each id in its sequence; past the context for padding.
       targets: [B, T] int32, the id that follows.
       mask: [B, T] True where the log-prob of the target is wanted.
     """
@@ -55,9 +55,6 @@ class ScoreProgram:
     """Runs score batches against a pool of KV rows that lives on the model's devices.
 
     Not thread-safe: the scorer's worker is its only user.
-
-    Attributes:
-      shapes: (rows, length, context) of every program compiled so far.
     """
 
     def __init__(
@@ -79,16 +76,19 @@ class ScoreProgram:
         self._pool_sharding = _pool_sharding(config, mesh)
         new_pool = functools.partial(init_cache, config, pool_rows, pool_length, cache_dtype)
         self._pool = jax.jit(new_pool, out_shardings=self._pool_sharding)()
-        self._whole = NamedSharding(mesh, PartitionSpec())
         self._step = functools.partial(
-            _step, config=config, head_chunk=head_chunk, compute_dtype=compute_dtype
+            _step,
+            config=config,
+            head_chunk=head_chunk,
+            compute_dtype=compute_dtype,
+            pool_sharding=self._pool_sharding,
         )
-        self._compiled: dict[tuple[int, int, int], Any] = {}
+        self._shapes: set[tuple[int, int, int]] = set()
 
     @property
-    def shapes(self) -> tuple[tuple[int, int, int], ...]:
-        """(rows, length, context) of every program compiled so far."""
-        return tuple(self._compiled)
+    def shapes(self) -> frozenset[tuple[int, int, int]]:
+        """(rows, length, context) of every batch so far: each has a program of its own."""
+        return frozenset(self._shapes)
 
     def launch(self, batch: ScoreBatch, *, context: int) -> Float[Array, "B T"]:
         """Starts one batch and returns its log-probs, which may still be under way.
@@ -97,21 +97,16 @@ class ScoreProgram:
           batch: at most `context` tokens of a sequence are read or written.
           context: leading part of the pool's rows that takes part.
         """
-        shape = (*batch.tokens.shape, context)
-        if shape not in self._compiled:
-            self._compiled[shape] = self._compile(batch, context)
-        logprobs, self._pool = self._compiled[shape](self._params, self._pool, batch)
+        self._shapes.add((*batch.tokens.shape, context))
+        logprobs, self._pool = self._step(self._params, self._pool, batch, context=context)
         return logprobs
 
-    def _compile(self, batch: ScoreBatch, context: int) -> Any:
-        step = jax.jit(
-            functools.partial(self._step, context=context),
-            donate_argnums=1,
-            out_shardings=(self._whole, self._pool_sharding),
-        )
-        return step.lower(self._params, self._pool, batch).compile()
 
-
+@functools.partial(
+    jax.jit,
+    donate_argnames="pool",
+    static_argnames=("config", "context", "head_chunk", "compute_dtype", "pool_sharding"),
+)
 def _step(
     params: Params,
     pool: KVCache,
@@ -121,6 +116,7 @@ def _step(
     context: int,
     head_chunk: int,
     compute_dtype: str,
+    pool_sharding: NamedSharding,
 ) -> tuple[Float[Array, "B T"], KVCache]:
     """Copies the rows out of the pool, extends and scores them, and writes them back in place."""
     reused = jnp.arange(context)[None, :] < batch.positions[:, :1]
@@ -144,7 +140,8 @@ def _step(
 
     def write(whole, part):
         rows = whole.at[:, batch.destinations, :context]
-        return rows.set(part, mode="drop", unique_indices=True)
+        written = rows.set(part, mode="drop", unique_indices=True)
+        return jax.lax.with_sharding_constraint(written, pool_sharding)
 
     return logprobs.reshape(batch.tokens.shape), jax.tree.map(write, pool, cache)
 

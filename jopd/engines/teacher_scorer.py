@@ -29,7 +29,7 @@ PromptIds = Int[np.ndarray, " prompt"]
 ResponseIds = Int[np.ndarray, " response"]
 FloatType = Literal["float32", "bfloat16"]
 
-_CLOSE_DEADLINE_S = 5.0  # a compilation cannot be interrupted: the daemon thread is left to it
+_CLOSE_DEADLINE_S = 5.0  # a compilation cannot be interrupted: the thread ends after it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class ScorerCounts:
       reused_tokens: whose keys and values were found instead.
       batch_places: computed tokens and padding.
       batches: programs launched.
-      compilations: programs compiled.
+      compilations: programs compiled, one per shape of a batch.
     """
 
     scored_tokens: int = 0
@@ -147,7 +147,7 @@ class TeacherScorer:
         self._vocab_size = config.vocab_size
         self._counts = ScorerCounts()
         self._desk = Desk()
-        self._thread = threading.Thread(target=self._work, name="teacher-scorer", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="teacher-scorer")
         self._thread.start()
 
     @property
