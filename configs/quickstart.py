@@ -66,7 +66,7 @@ def shared() -> ConfigDict:
     config.engine = common.engine(
         slots=32, max_prompt=MAX_PROMPT, max_response=MAX_RESPONSE, dtype="float32"
     )
-    config.update = {
+    config.learner = {
         "rows_per_micro_batch": 2,
         "row_length": 512,
         "compute_dtype": "float32",

@@ -49,7 +49,7 @@ def get_config(variant: str = "divopd") -> ConfigDict:
         "reduction": "seq-mean-token-mean",
         "denominator": "rows",
     }
-    config.update = {
+    config.learner = {
         "rows_per_micro_batch": 4,
         "row_length": 16_384,
         "compute_dtype": "bfloat16",
@@ -92,8 +92,8 @@ def shrink(config: ConfigDict) -> None:
     )
     config.scorer.max_batch_rows = 4
     config.composer.batch_size = 8
-    config.update.update({"rows_per_micro_batch": 1, "row_length": 2048})
-    config.update.compute_dtype = "float32"
+    config.learner.update({"rows_per_micro_batch": 1, "row_length": 2048})
+    config.learner.compute_dtype = "float32"
     config.evaluation.update({"interval": 3, "episodes": 4, "concurrency": 4})
     config.checkpoint.interval = 3
     config.runtime.num_updates = 3

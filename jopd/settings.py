@@ -180,7 +180,7 @@ class TrainSettings:
     queue: QueueSettings
     composer: ComposerSettings
     loss: DistillationSettings
-    update: UpdateSettings
+    learner: UpdateSettings
     optimizer: OptimizerSettings
     evaluation: EvaluationSettings
     checkpoint: CheckpointSettings
@@ -199,7 +199,7 @@ class SftSettings:
     rollout: RolloutSettings
     engine: JetStreamSettings
     demonstrations: DemonstrationSettings
-    update: UpdateSettings
+    learner: UpdateSettings
     optimizer: OptimizerSettings
     evaluation: EvaluationSettings
     devices: DeviceSettings

@@ -57,7 +57,7 @@ def learn_from_expert(settings: SftSettings, workdir: Path) -> Evaluation:
     optimizer = make_optimizer(settings.optimizer)
     state = init_state(student.load(meshes.learner, jnp.dtype("float32")), optimizer)
     updater = Updater(
-        student.config, optimizer, supervised_loss, settings.update, mesh=meshes.learner
+        student.config, optimizer, supervised_loss, settings.learner, mesh=meshes.learner
     )
     reporter = Reporter(workdir, settings.reporting)
     with closing(reporter):
@@ -102,8 +102,8 @@ def run_updates(
     """Applies `num_updates` updates."""
     layout = RowLayout.for_batch(
         settings.demonstrations.batch_size,
-        rows_per_micro_batch=settings.update.rows_per_micro_batch,
-        row_length=settings.update.row_length,
+        rows_per_micro_batch=settings.learner.rows_per_micro_batch,
+        row_length=settings.learner.row_length,
     )
     for q in range(settings.runtime.num_updates):
         started = time.monotonic()

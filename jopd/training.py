@@ -205,13 +205,13 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
             world.student.config,
             optimizer,
             functools.partial(weighted_opd_loss, distill_coef=settings.loss.distill_coef),
-            settings.update,
+            settings.learner,
             mesh=world.meshes.learner,
         ),
         layout=RowLayout.for_batch(
             settings.composer.batch_size,
-            rows_per_micro_batch=settings.update.rows_per_micro_batch,
-            row_length=settings.update.row_length,
+            rows_per_micro_batch=settings.learner.rows_per_micro_batch,
+            row_length=settings.learner.row_length,
         ),
         stream=stream,
         explorer=Explorer(
@@ -241,8 +241,8 @@ def check_settings(settings: TrainSettings) -> None:
     longest = settings.rollout.max_prompt_tokens + settings.rollout.max_response_tokens
     rules = (
         (
-            longest <= settings.update.row_length,
-            f"update.row_length must hold the longest turn, {longest} tokens",
+            longest <= settings.learner.row_length,
+            f"learner.row_length must hold the longest turn, {longest} tokens",
         ),
         (
             longest <= settings.engine.max_context,
