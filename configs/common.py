@@ -98,6 +98,7 @@ def optimizer(learning_rate: float) -> ConfigDict:
         {
             "learning_rate": learning_rate,
             "warmup_updates": 0,
+            "decay_updates": 0,
             "beta1": 0.9,
             "beta2": 0.999,
             "epsilon": 1e-8,  # the paper does not give it

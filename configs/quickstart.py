@@ -97,9 +97,10 @@ def sft_config(variant: str) -> ConfigDict:
         max_positions=512,
         seed=1 if is_teacher else 2,
     )
-    config.demonstrations = {"random_action_rate": 0.1, "batch_size": 64}
+    config.demonstrations = {"random_action_rate": 0.1, "batch_size": 32}
     config.optimizer = common.optimizer(3e-3)
-    config.optimizer.warmup_updates = 20
-    config.runtime.num_updates = 1500 if is_teacher else 150
+    config.optimizer.warmup_updates = 100
+    config.optimizer.decay_updates = 1900
+    config.runtime.num_updates = 2000 if is_teacher else 600
     config.evaluation.interval = config.runtime.num_updates
     return config

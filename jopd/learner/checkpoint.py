@@ -67,7 +67,7 @@ class Checkpointer:
         self._manager.save(
             int(state.update_index),
             args=ocp.args.Composite(
-                learner=ocp.args.StandardSave(state),
+                learner=ocp.args.StandardSave(_arrays(state)),
                 host=ocp.args.JsonSave({"shapes": _shapes(state), "state": host}),
             ),
         )
@@ -92,9 +92,9 @@ class Checkpointer:
             )
         host = self._restore(update_index, host=ocp.args.JsonRestore()).host
         self._check_same_arrays(update_index, host["shapes"], like)
-        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, like)
+        abstract = jax.tree.map(ocp.utils.to_shape_dtype_struct, _arrays(like))
         learner = self._restore(update_index, learner=ocp.args.StandardRestore(abstract)).learner
-        return learner, host["state"]
+        return LearnerState(**learner), host["state"]
 
     def close(self) -> None:
         """Waits for the last write and ends Orbax's threads.
@@ -149,8 +149,17 @@ class Checkpointer:
             )
 
 
+def _arrays(state: LearnerState) -> dict[str, Any]:
+    """The state as Orbax stores it: containers that name their leaves and nothing else."""
+    return {
+        "params": state.params,
+        "opt_state": state.opt_state,
+        "update_index": state.update_index,
+    }
+
+
 def _shapes(state: LearnerState) -> dict[str, list[int]]:
-    flat, _ = jax.tree_util.tree_flatten_with_path(state)
+    flat, _ = jax.tree_util.tree_flatten_with_path(_arrays(state))
     return {
         jax.tree_util.keystr(path, simple=True, separator="/"): list(x.shape) for path, x in flat
     }

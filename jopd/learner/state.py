@@ -13,11 +13,12 @@ from jopd.types import Params
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerSettings:
-    """AdamW with a constant rate after a linear warm-up, gradients clipped by their global norm.
+    """AdamW, gradients clipped by their global norm; the rate is constant but for both ends.
 
     Attributes:
-      learning_rate: constant rate.
+      learning_rate: the rate.
       warmup_updates: updates of linear warm-up from 0; 0 for none.
+      decay_updates: updates, after the warm-up, of linear decay to 0; 0 for a constant rate.
       beta1: decay of the first moment.
       beta2: decay of the second moment.
       epsilon: added to the root of the second moment.
@@ -27,6 +28,7 @@ class OptimizerSettings:
 
     learning_rate: float
     warmup_updates: int
+    decay_updates: int
     beta1: float
     beta2: float
     epsilon: float
@@ -52,19 +54,27 @@ class LearnerState:
 
 def make_optimizer(settings: OptimizerSettings) -> optax.GradientTransformation:
     """The optimizer of Table 4 of DivOPD: clipping by global norm, then AdamW."""
-    rate = settings.learning_rate
-    if settings.warmup_updates:
-        rate = optax.linear_schedule(0.0, rate, settings.warmup_updates)
     return optax.chain(
         optax.clip_by_global_norm(settings.max_grad_norm),
         optax.adamw(
-            rate,
+            _rate(settings),
             b1=settings.beta1,
             b2=settings.beta2,
             eps=settings.epsilon,
             weight_decay=settings.weight_decay,
         ),
     )
+
+
+def _rate(settings: OptimizerSettings) -> optax.ScalarOrSchedule:
+    peak = settings.learning_rate
+    if not (settings.warmup_updates or settings.decay_updates):
+        return peak
+    warmup = optax.linear_schedule(0.0, peak, settings.warmup_updates)
+    rest = optax.constant_schedule(peak)
+    if settings.decay_updates:
+        rest = optax.linear_schedule(peak, 0.0, settings.decay_updates)
+    return optax.join_schedules([warmup, rest], [settings.warmup_updates])
 
 
 def init_state(params: Params, optimizer: optax.GradientTransformation) -> LearnerState:

@@ -1,4 +1,4 @@
-"""The update: its loss and gradient do not depend on how turns are laid out or on how many devices."""
+"""The update: loss and gradient depend neither on the layout of turns nor on the devices."""
 
 import functools
 
@@ -35,6 +35,7 @@ LENGTHS = [(3, 4), (5, 2), (2, 6), (7, 3), (4, 4), (1, 1)]  # prompt and respons
 OPTIMIZER = OptimizerSettings(
     learning_rate=1e-3,
     warmup_updates=0,
+    decay_updates=0,
     beta1=0.9,
     beta2=0.999,
     epsilon=1e-8,

@@ -103,7 +103,9 @@ def read_products(
         if asin == "nan" or len(asin) > LONGEST_ASIN or asin in products:
             continue
         about = _object(attributes.get(asin, {}), f"{attributes_file}: asin {asin!r}")
-        people = _human_instructions(human.get(asin, []), f"{human_instructions_file}: asin {asin!r}")
+        people = _human_instructions(
+            human.get(asin, []), f"{human_instructions_file}: asin {asin!r}"
+        )
         products[asin] = _product(record, about, people)
     return tuple(products.values())
 

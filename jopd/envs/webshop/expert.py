@@ -1,4 +1,4 @@
-"""An expert who knows the goal's product: for demonstrations, and to label any page with an action."""
+"""An expert who knows the goal's product: for demonstrations, and to label pages with actions."""
 
 from jopd.envs.webshop.catalogue import Product
 from jopd.envs.webshop.goals import Goal
@@ -40,10 +40,11 @@ def expert_action(page: Page, *, shop: WebShop, goal: Goal) -> str:
 
 
 def best_query(shop: WebShop, goal: Goal) -> str:
-    """The words that show the goal's product on the earliest page; of equal ones the shortest way to say it.
+    """The words that show the goal's product on the earliest page.
 
-    Tried are the goal's own query, its instruction and its title; if the engine finds the product
-    with none of them, the command that lists all products of the goal's query.
+    Tried are the goal's own query, its instruction and its title, the first of equally good ones
+    being taken; if the engine finds the product with none of them, the command that lists all
+    products of the goal's query.
     """
     queries = [goal.query, goal.instruction.lower(), goal.title.lower()]
     pages = {query: _page_of(goal, shop.find(tuple(query.split(" ")), seed=0)) for query in queries}
@@ -80,7 +81,9 @@ def wanted_choices(product: Product, goal: Goal) -> dict[str, str]:
             for value in values
             if option_matches(value, wanted) and group_of(product, value) not in choices
         ]
-        exact = [value for value in values if value in (wanted if isinstance(wanted, str) else wanted[1])]
+        exact = [
+            value for value in values if value in (wanted if isinstance(wanted, str) else wanted[1])
+        ]
         if values:
             best = (exact or values)[0]
             choices[group_of(product, best)] = best

@@ -1,8 +1,9 @@
 """The embedded shop: a small made-up catalogue in the benchmark's data format.
 
-Every kind of product (a word like "kettle") is sold in a few colours and materials, so that a search
-for the kind shows the wanted product among look-alikes that share its colour, or its material, and
-much of the reward. Texts are short and the vocabulary is small enough for a tiny model.
+Every kind of product (a word like "kettle") is sold in a few colours and materials, so that a
+search for the kind shows the wanted product among look-alikes that share its colour, or its
+material, and much of the reward. Texts are short and the vocabulary is small enough for a tiny
+model.
 """
 
 import itertools
@@ -13,12 +14,15 @@ from typing import Any
 
 SEED = 20260901
 NUM_PRODUCTS = 1000
-COLOURS = tuple(["black", "blue", "brown", "gray", "green", "orange", "pink", "purple", "red", "teal", "white", "yellow"])
+COLOURS = (
+    *("black", "blue", "brown", "gray", "green", "orange"),
+    *("pink", "purple", "red", "teal", "white", "yellow"),
+)
 PRICES = (8.99, 12.99, 16.99, 21.99, 24.99, 28.99, 33.99, 36.99, 42.99, 48.99)
 SIZES = ("small", "medium", "large")
 CARE = ("easy care", "gift ready", "long lasting", "new season")
 OPENINGS = ("find", "i want", "buy me")
-# Colours and materials of a kind: their numbers multiply to the number of look-alikes, six on average.
+# How many colours and materials a kind has: six products of a kind on average.
 ASSORTMENTS = ((3, 2), (2, 2), (4, 2), (3, 2), (2, 2), (3, 3), (3, 2), (2, 2), (3, 2), (4, 2))
 
 
@@ -28,13 +32,13 @@ class Department:
 
     Attributes:
       name: the category.
-      kinds: one word each.
+      kinds: one word each, split by spaces.
       materials: what they are made of.
       option: a further option beside the size, and its values; half of the products have it.
     """
 
     name: str
-    kinds: tuple[str, ...]
+    kinds: str
     materials: tuple[str, ...]
     option: tuple[str, tuple[str, ...]]
 
@@ -42,48 +46,59 @@ class Department:
 DEPARTMENTS = (
     Department(
         name="clothing",
-        kinds=tuple(
-            ["shirt", "jacket", "scarf", "sweater", "dress", "skirt", "vest", "hoodie", "blouse", "cardigan", "robe", "apron", "shawl", "poncho", "kimono", "tunic", "leggings", "shorts", "trousers", "socks", "gloves", "mittens", "cap", "beanie", "beret", "bowtie", "overalls", "pajamas", "swimsuit", "bathrobe", "blazer", "jumper", "raincoat", "sash", "bonnet"]
+        kinds=(
+            "shirt jacket scarf sweater dress skirt vest hoodie blouse cardigan robe apron shawl "
+            "poncho kimono tunic leggings shorts trousers socks gloves mittens cap beanie beret "
+            "bowtie overalls pajamas swimsuit bathrobe blazer jumper raincoat sash bonnet"
         ),
         materials=("cotton", "wool", "linen", "silk"),
         option=("fit", ("slim", "regular", "loose")),
     ),
     Department(
         name="kitchen",
-        kinds=tuple(
-            ["mug", "bowl", "plate", "teapot", "kettle", "pitcher", "vase", "saucer", "tray", "platter", "jar", "canister", "ladle", "spatula", "whisk", "colander", "grater", "tongs", "coaster", "trivet", "goblet", "tumbler", "carafe", "ramekin", "skillet", "saucepan", "thermos", "breadbox", "dispenser", "strainer", "rack", "funnel", "scoop"]
+        kinds=(
+            "mug bowl plate teapot kettle pitcher vase saucer tray platter jar canister ladle "
+            "spatula whisk colander grater tongs coaster trivet goblet tumbler carafe ramekin "
+            "skillet saucepan thermos breadbox dispenser strainer rack funnel scoop"
         ),
         materials=("ceramic", "glass", "steel", "bamboo"),
         option=("finish", ("matte", "glossy")),
     ),
     Department(
         name="furniture",
-        kinds=tuple(
-            ["table", "chair", "desk", "bench", "stool", "shelf", "bookcase", "dresser", "nightstand", "cabinet", "wardrobe", "ottoman", "crib", "hutch", "sofa", "armchair", "sideboard", "footrest", "headboard", "bookend", "easel", "podium", "lectern", "recliner", "cupboard", "drawer", "chest", "divider"]
+        kinds=(
+            "table chair desk bench stool shelf bookcase dresser nightstand cabinet wardrobe "
+            "ottoman crib hutch sofa armchair sideboard footrest headboard bookend easel podium "
+            "lectern recliner cupboard drawer chest divider"
         ),
         materials=("oak", "pine", "maple", "metal"),
         option=("shape", ("round", "square")),
     ),
     Department(
         name="bedroom",
-        kinds=tuple(
-            ["blanket", "pillow", "curtain", "towel", "quilt", "rug", "cushion", "tablecloth", "napkin", "bedspread", "duvet", "hammock", "bolster", "mattress", "canopy", "tapestry", "doormat", "washcloth", "pillowcase", "comforter", "slipcover", "valance", "runner"]
+        kinds=(
+            "blanket pillow curtain towel quilt rug cushion tablecloth napkin bedspread duvet "
+            "hammock bolster mattress canopy tapestry doormat washcloth pillowcase comforter "
+            "slipcover valance runner"
         ),
         materials=("velvet", "fleece", "jersey", "satin"),
         option=("pattern", ("plain", "dotted")),
     ),
     Department(
         name="luggage",
-        kinds=tuple(
-            ["backpack", "wallet", "purse", "tote", "satchel", "suitcase", "briefcase", "duffel", "pouch", "handbag", "lunchbox", "holster", "sling", "knapsack", "clutch", "organizer", "boots", "sandals", "sneakers", "slippers", "loafers", "moccasins", "clogs", "belt"]
+        kinds=(
+            "backpack wallet purse tote satchel suitcase briefcase duffel pouch handbag lunchbox "
+            "holster sling knapsack clutch organizer boots sandals sneakers slippers loafers "
+            "moccasins clogs belt"
         ),
         materials=("leather", "canvas", "nylon", "suede"),
         option=("style", ("modern", "classic")),
     ),
     Department(
         name="hobby",
-        kinds=tuple(
-            ["ball", "puzzle", "kite", "drum", "dollhouse", "yoyo", "lamp", "clock", "lantern", "mirror", "frame", "candle", "birdhouse", "flute", "guitar", "tent", "compass", "whistle", "paddle", "helmet", "racket", "domino", "checkers"]
+        kinds=(
+            "ball puzzle kite drum dollhouse yoyo lamp clock lantern mirror frame candle "
+            "birdhouse flute guitar tent compass whistle paddle helmet racket domino checkers"
         ),
         materials=("wooden", "plastic", "rubber", "foam"),
         option=("pack", ("single", "double")),
@@ -98,7 +113,8 @@ def make_catalogue() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     rng.shuffle(models)
     asins = rng.sample(range(10_000, 100_000), NUM_PRODUCTS)
     items, about = [], {}
-    for asin, (department, kind, colour, material) in zip(map(str, asins), models, strict=True):
+    for number, (department, kind, colour, material) in zip(asins, models, strict=True):
+        asin = f"b{number}"  # a letter makes it one word for tokenizers that split numbers
         care = rng.choice(CARE)
         items.append(_item(rng, asin, department, kind, colour, material, care))
         about[asin] = {
@@ -111,7 +127,7 @@ def make_catalogue() -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 def _models(rng: random.Random) -> Iterator[tuple[Department, str, str, str]]:
     """Departments with kinds in turn, each kind in all pairs of some colours and materials."""
-    kinds = [(department, kind) for department in DEPARTMENTS for kind in department.kinds]
+    kinds = [(department, kind) for department in DEPARTMENTS for kind in department.kinds.split()]
     rng.shuffle(kinds)
     for (department, kind), (num_colours, num_materials) in zip(
         kinds, itertools.cycle(ASSORTMENTS), strict=False

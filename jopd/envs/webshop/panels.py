@@ -12,8 +12,8 @@ def load_panel(shop: WebShop, split: str) -> TaskPanel:
 
     The embedded shop's panels are files. Its eval panel asks for known products with choices of
     options that training never asked for; its test panel for products that no training goal has.
-    Panels of other shops are ranges of goal numbers: the test goals first, then the eval goals, then
-    all others for training.
+    Panels of other shops are ranges of goal numbers: the test goals first, then the eval goals,
+    then all others for training.
 
     Raises:
       ValueError: there is no such split, its panel's file has changed or does not fit the shop, or

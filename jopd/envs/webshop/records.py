@@ -1,4 +1,4 @@
-"""Reading the benchmark's JSON files; whatever is wrong names the file, the record and the field."""
+"""Reading the benchmark's JSON files; errors name the file, the record and the field."""
 
 import gzip
 import json

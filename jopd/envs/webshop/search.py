@@ -1,7 +1,8 @@
 """The search engine: BM25 with the numbers of Lucene 8, bit for bit.
 
-Lucene keeps a document's length in one byte, computes term weights in float32, adds them in float64
-and rounds the sum to float32; ties are broken by document id. Rankings change when any of this does.
+Lucene keeps a document's length in one byte, computes term weights in float32, adds them in
+float64 and rounds the sum to float32; ties are broken by document id. Rankings change when any of
+this does.
 """
 
 import itertools
@@ -52,9 +53,9 @@ def byte_length(code: int) -> int:
 class SearchEngine:
     """An index over a fixed set of documents.
 
-    Postings are held as a sparse matrix with a row for each term: `_rows` says where a term's part of
-    `_documents`, the documents with it, and of `_saturations` lies: f / (f + K), where f counts the
-    term in the document.
+    Postings are held as a sparse matrix with a row for each term: `_rows` says where a term's part
+    of `_documents`, the documents with it, and of `_saturations` lies: f / (f + K), where f counts
+    the term in the document.
     """
 
     def __init__(self, documents: Sequence[tuple[str, str]]):

@@ -23,8 +23,8 @@ SEARCH_FORM = "search[<your query>]"  # how allowed actions show that any words 
 class WebShopSimulator:
     """Plays one task at a time.
 
-    Allowed actions are `search[<your query>]`, standing for any words, where the search bar is, then
-    `click[x]` for everything that can be clicked, in the benchmark's order.
+    Allowed actions are `search[<your query>]`, standing for any words, where the search bar is,
+    then `click[x]` for everything that can be clicked, in the benchmark's order.
     """
 
     def __init__(self, shop: WebShop):
@@ -47,9 +47,7 @@ class WebShopSimulator:
 
     def step(self, action: str) -> StepResult:
         """Acts; an action that means nothing, or comes after the purchase, changes nothing."""
-        page = next_page(
-            self._page, action, shop=self._shop, goal=self._goal, seed=self._seed
-        )
+        page = next_page(self._page, action, shop=self._shop, goal=self._goal, seed=self._seed)
         if page is not self._page:
             self._visited = self._visited_after(page)
             self._page = page

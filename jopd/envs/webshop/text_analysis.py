@@ -1,7 +1,8 @@
 """The English analyser of the search engine: text in, stemmed index terms out.
 
-The chain is Lucene's: standard tokenizer, possessive filter, lower case, stop words, Porter stemmer.
-Scripts whose letters carry combining vowels (Thai, Devanagari) are cut differently than by Lucene.
+The chain is Lucene's: standard tokenizer, possessive filter, lower case, stop words, Porter's
+stemmer. Scripts whose letters carry combining vowels (Thai, Devanagari) are cut differently than by
+Lucene.
 """
 
 import functools
@@ -9,12 +10,15 @@ import re
 
 import Stemmer
 
-STOP_WORDS = frozenset(
-    ["a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of", "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with"]
+_STOP_WORDS = (
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with"
 )
+STOP_WORDS = frozenset(_STOP_WORDS.split())
 
-# Word breaks of Unicode (UAX 29). Ideographs, hiragana and emoji are words of their own; superscripts
-# and fractions belong to no word; marks and invisible formats belong to the character before them.
+# Word breaks of Unicode (UAX 29). Ideographs, hiragana and emoji are words of their own;
+# superscripts and fractions belong to no word; marks and invisible formats belong to the character
+# before them.
 _SINGLE = (
     r"\u2e80-\u2e99\u2e9b-\u2ef3\u2f00-\u2fd5\u3007\u3021-\u3029\u3038-\u303a\u3041-\u3096"
     r"\u309d-\u309f\u3400-\u4db5\u4e00-\u9fd5\uf900-\ufa6d\ufa70-\ufad9"

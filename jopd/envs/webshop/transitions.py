@@ -27,7 +27,7 @@ _SUB_PAGES = {name.lower(): name for name in SUB_PAGES}
 def parse_action(action: str) -> tuple[str, str]:
     """Verb and argument of `verb[argument]`; two empty strings for anything else.
 
-    The last bracket opens and closes the argument, text behind it and further lines are ignored, the
+    The last brackets enclose the argument; text behind them and further lines are ignored; the
     argument is lower-cased.
     """
     line = action.split("\n", 1)[0]
@@ -58,7 +58,11 @@ def next_page(page: Page, action: str, *, shop: WebShop, goal: Goal, seed: int) 
     if verb == "search":
         keywords = tuple(argument.split(" "))
         return ResultsPage(keywords, shop.find(keywords, seed=seed), 1)
-    if verb == "click" and argument in clickables(elements(page, "")) and argument != SEARCH.lower():
+    if (
+        verb == "click"
+        and argument in clickables(elements(page, ""))
+        and argument != SEARCH.lower()
+    ):
         return _click(page, argument, shop, goal)
     return page
 
@@ -99,6 +103,4 @@ def _click_on_item(page: ItemPage, name: str, shop: WebShop, goal: Goal) -> Page
 
 def group_of(product: Product, value: str) -> str:
     """The option that clicking `value` sets: the last one that has it."""
-    return next(
-        name for name, values in reversed(product.options.items()) if value in values
-    )
+    return [name for name, values in product.options.items() if value in values][-1]

@@ -1,4 +1,4 @@
-"""The shop: products, goals and search index, built once and shared by all simulators of a process."""
+"""The shop: products, goals and search index, built once for all simulators of a process."""
 
 import random
 from dataclasses import dataclass
@@ -37,8 +37,8 @@ class WebShop:
     def find(self, keywords: tuple[str, ...], *, seed: int) -> tuple[Product, ...]:
         """Everything that a search shows on its pages, best first.
 
-        Four first words are commands: `<r>` shows random products, `<a>`, `<c>` and `<q>` those with
-        exactly the attribute, category or query that follows.
+        Four first words are commands: `<r>` shows random products, `<a>`, `<c>` and `<q>` those
+        with exactly the attribute, category or query that follows.
 
         Departs from the benchmark: random products depend on the task's seed and are the same on
         every page.
