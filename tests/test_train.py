@@ -1,0 +1,203 @@
+"""Whole runs of `python -m jopd.train` on a small scale: resume, conservation, failures."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from jopd.experience.recorder import read_turns
+
+ROOT = Path(__file__).parents[1]
+SMALL = {
+    "composer.batch_size": 8,
+    "composer.pool_multiplier": 2,
+    "runtime.num_updates": 5,
+    "checkpoint.interval": 1,
+    "evaluation.interval": 100,
+    "evaluation.episodes": 2,
+    "evaluation.concurrency": 2,
+    "explorer.concurrency": 4,
+    "engine.slots": 4,
+    "engine.prefill_buckets": "(320,)",
+    "scorer.buckets": "(320,)",
+    "scorer.max_batch_rows": 1,
+    "scorer.cache_rows": 4,
+    "reporting.tensorboard": False,
+}
+MEASURED = ("time/", "eval/seconds")
+
+
+def start(workdir: Path, **changes) -> subprocess.Popen:
+    settings = SMALL | {name.replace("__", "."): value for name, value in changes.items()}
+    command = [
+        sys.executable,
+        "-m",
+        "jopd.train",
+        "--config=configs/quickstart.py:smoke",
+        f"--workdir={workdir}",
+        "--resume=auto",
+        *(f"--config.{name}={value}" for name, value in settings.items()),
+    ]
+    environment = os.environ | {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
+    return subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen, timeout_s: float = 600) -> str:
+    output, _ = process.communicate(timeout=timeout_s)
+    assert process.returncode == 0, output[-3000:]
+    return output
+
+
+def log_lines(workdir: Path) -> list[dict[str, float]]:
+    path = workdir / "log.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def kill_after(process: subprocess.Popen, workdir: Path, updates: int) -> None:
+    """kill -9 as soon as the log has so many lines."""
+    deadline = time.monotonic() + 600
+    while len(log_lines(workdir)) < updates and process.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert process.poll() is None, process.communicate()[0][-3000:]
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def unmeasured(lines: list[dict[str, float]]) -> list[dict[str, float]]:
+    """Log lines without what a clock measured."""
+    return [{k: v for k, v in line.items() if not k.startswith(MEASURED)} for line in lines]
+
+
+def final_arrays(workdir: Path) -> list[np.ndarray]:
+    with ocp.CheckpointManager(
+        workdir / "checkpoints", item_handlers={"learner": ocp.StandardCheckpointHandler()}
+    ) as manager:
+        restored = manager.restore(
+            manager.latest_step(), args=ocp.args.Composite(learner=ocp.args.StandardRestore())
+        )
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(restored["learner"])]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> Path:
+    workdir = tmp_path_factory.mktemp("uninterrupted") / "run"
+    finish(start(workdir, runtime__mode="inline"))
+    return workdir
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_lock_step_runs_give_the_same_batches_and_weights(
+    uninterrupted, tmp_path
+):
+    workdir = tmp_path / "run"
+    kill_after(start(workdir, runtime__mode="inline"), workdir, updates=2)
+    finish(start(workdir, runtime__mode="inline"))
+    process_counts = ("explore/generated_tokens", "explore/reused_share", "teacher/")
+    for ours, theirs in zip(log_lines(workdir), log_lines(uninterrupted), strict=True):
+        for name in theirs:
+            if not name.startswith((*MEASURED, *process_counts)):
+                assert ours[name] == theirs[name], f"update {ours['update']}: {name}"
+    turns = [
+        [
+            (r.candidate.turn.rollout_id, r.candidate.turn.response_tokens.tolist())
+            for r in read_turns(d / "turns")
+        ]
+        for d in (workdir, uninterrupted)
+    ]
+    assert turns[0] == turns[1]
+    for a, b in zip(final_arrays(workdir), final_arrays(uninterrupted), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_or_counted_twice_when_an_asynchronous_run_is_killed(tmp_path):
+    workdir = tmp_path / "run"
+    kill_after(start(workdir), workdir, updates=2)
+    finish(start(workdir))
+    last = log_lines(workdir)[-1]
+    accounted = sum(
+        last[f"queue/{name}_turns"]
+        for name in ("trained", "stale", "aged", "invalid", "pending", "discarded")
+    )
+    assert last["queue/produced_turns"] == accounted + last["queue/turns"]
+    assert [line["update"] for line in log_lines(workdir)] == [1, 2, 3, 4, 5]
+    keys = [
+        (r.candidate.turn.rollout_id, r.candidate.turn.index) for r in read_turns(workdir / "turns")
+    ]
+    arrivals = [r.candidate.turn.arrival for r in read_turns(workdir / "turns")]
+    assert len(set(keys)) == len(keys)
+    assert arrivals == list(range(len(arrivals)))
+
+
+@pytest.mark.slow
+def test_a_run_directory_holds_what_the_readme_says(uninterrupted):
+    summary = json.loads((uninterrupted / "summary.json").read_text())
+    for name in (
+        "teacher_success_rate",
+        "initial_success_rate",
+        "peak_success_rate",
+        "final_success_rate",
+        "final_five_success_rate",
+    ):
+        assert 0 <= summary[name] <= 1
+    assert summary["updates"] == 5 and summary["eval_episodes"] == 2
+    assert summary["trained_tokens"] == sum(
+        line["batch/trained_tokens"] for line in log_lines(uninterrupted)
+    )
+    assert json.loads((uninterrupted / "config.json").read_text())["command"] == "train"
+    assert len(list((uninterrupted / "evaluations").glob("student-*.jsonl"))) == 2
+    assert len(list((uninterrupted / "evaluations").glob("teacher-*.jsonl"))) == 1
+
+
+@pytest.mark.slow
+def test_a_dying_scorer_ends_the_run_with_its_own_error(tmp_path):
+    process = start(tmp_path / "run", scorer__deadline_s=0.0)
+    output, _ = process.communicate(timeout=600)
+    assert process.returncode != 0
+    assert "EngineError: no score within 0 s" in output
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--config.composer.colour=red"], "colour"),
+        (["--config.student.checkpoint=/nowhere"], "is no directory here"),
+        (["--config.env.items_file=/nowhere.json"], "attributes_file is needed"),
+    ],
+)
+def test_bad_input_ends_a_run_at_once_with_a_message(tmp_path, flags, message):
+    process = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "jopd.train",
+            "--config=configs/quickstart.py:smoke",
+            f"--workdir={tmp_path / 'run'}",
+            *flags,
+        ],
+        cwd=ROOT,
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert process.returncode != 0
+    assert message in process.stdout + process.stderr
