@@ -1,4 +1,4 @@
-"""Tasks to play: panels with hashes, and the endless shuffled order in which training plays them."""
+"""Tasks to play: panels with hashes, and the endless shuffled order of training."""
 
 import hashlib
 import threading
@@ -60,8 +60,8 @@ def read_panel(path: Path, *, sha256: str) -> TaskPanel:
         raise ValueError(f"panel {path} cannot be read: {error}") from error
     if _sha256(text) != sha256:
         raise ValueError(
-            f"panel {path} has changed: its sha256 is {_sha256(text)}, expected {sha256}; results on "
-            "it would not compare with earlier ones"
+            f"panel {path} has changed: its sha256 is {_sha256(text)}, expected {sha256}; results "
+            "on it would not compare with earlier ones"
         )
     header, *lines = text.splitlines()
     if header != _HEADER:
@@ -112,9 +112,9 @@ class CursorState:
 class TaskStream:
     """Training tasks in an endless order, shuffled anew for each pass over the panel.
 
-    Explorers call `next_task` and whoever finishes with a task's rollout calls `mark_consumed`, from
-    any thread. Invariant: a restored stream issues every task that was not consumed again, in order,
-    before new ones, and none that was consumed.
+    Explorers call `next_task` and whoever finishes with a task's rollout calls `mark_consumed`,
+    from any thread. Invariant: a restored stream first issues again, in order, every task that was
+    issued and not consumed; it never issues a consumed one.
     """
 
     def __init__(self, panel: TaskPanel, *, seed: int, state: CursorState | None = None):
@@ -130,7 +130,9 @@ class TaskStream:
                 number += 1
             self._next = number + 1
             self._issued.add(number)
-        return IssuedTask(number=number, task=self._order[number])
+        task = self._order[number]
+        assert task is not None  # only a filtered place of a Grain pipeline holds None
+        return IssuedTask(number=number, task=task)
 
     def mark_consumed(self, number: int) -> None:
         """Says that the issued task `number` needs not be played again.
