@@ -10,11 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Int
 
 from jopd.models.architectures import DecoderConfig, RopeScaling
 
-_INIT_STD = 0.02
+SAVED = "matrix product"  # name of what is kept for the backward pass; the rest is recomputed
+
+INIT_STD = 0.02  # deviation of random matrices
 _product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
 
 
@@ -36,7 +39,7 @@ def project(
 
 
 def _project_forward(equation, x, kernel):
-    return project(equation, x, kernel), (x, kernel)
+    return checkpoint_name(project(equation, x, kernel), SAVED), (x, kernel)
 
 
 def _project_backward(equation, kept, cotangent):
@@ -44,9 +47,7 @@ def _project_backward(equation, kept, cotangent):
     operands, out = equation.split("->")
     left, right = operands.split(",")
     d_x = _product(f"{out},{right}->{left}", cotangent, kernel.astype(x.dtype))
-    # One row axis M in place of BL: two contracted axes would cost XLA a transposed copy.
-    x, cotangent = (y.reshape(-1, *y.shape[2:]) for y in (x, cotangent))
-    d_kernel = _product(f"{left},{out}->{right}".replace("BL", "M"), x, cotangent)
+    d_kernel = _product(f"{left},{out}->{right}", x, cotangent)
     return d_x.astype(x.dtype), d_kernel.astype(kernel.dtype)
 
 
@@ -60,7 +61,7 @@ class Projection(nnx.Module):
         self, equation: str, shape: tuple[int, ...], rngs: nnx.Rngs, *, bias: tuple[int, ...] = ()
     ):
         self.equation = equation
-        self.kernel = nnx.Param(_INIT_STD * jax.random.normal(rngs.params(), shape))
+        self.kernel = nnx.Param(INIT_STD * jax.random.normal(rngs.params(), shape))
         self.has_bias = bool(bias)
         if bias:
             self.bias = nnx.Param(jnp.zeros(bias))
