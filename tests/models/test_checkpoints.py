@@ -133,18 +133,18 @@ def test_loading_reads_only_the_rows_that_a_shard_needs(tmp_path):
 
 
 def test_the_host_never_holds_more_than_a_few_tensors(tmp_path):
-    config = dataclasses.replace(QWEN2, hidden_size=128, intermediate_size=1024, num_layers=16)
+    config = dataclasses.replace(QWEN2, hidden_size=128, intermediate_size=1024, num_layers=6)
     params = random_params(config)
     directory = save(tmp_path / "model", params, config)
-    shardings = param_shardings(params, make_mesh(jax.devices(), {"fsdp": 4, "tensor": 2}))
+    shardings = param_shardings(params, make_mesh(jax.devices()[:2], {"fsdp": 2, "tensor": 1}))
     load_params(directory, config, shardings, jnp.float32, buffer_bytes=1)  # compiles
     tensor_bytes = 4 * 128 * 1024
     tracemalloc.start()  # numpy's memory is traced, that of the devices is not
     found = load_params(directory, config, shardings, jnp.float32, buffer_bytes=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert sum(leaf.nbytes for leaf in jax.tree.leaves(found)) > 40 * tensor_bytes
-    assert peak < 2 * tensor_bytes
+    assert sum(leaf.nbytes for leaf in jax.tree.leaves(found)) > 15 * tensor_bytes
+    assert peak < 3 * tensor_bytes
 
 
 def test_donating_loaded_replicas_leaves_the_others_alone(tmp_path):
