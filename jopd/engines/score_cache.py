@@ -35,16 +35,20 @@ class PoolIndex:
 
     def __init__(self, rows: int, length: int):
         self._tokens = np.full((rows, length), _EMPTY, np.int32)
+        self._held = np.zeros(rows, np.int64)
         self._owner = np.full(rows, _NOBODY, np.int64)
         self._row_of: dict[int, int] = {}
         self._last_use = np.zeros(rows, np.int64)
         self._clock = 0
 
-    def find(self, ids: HostInts, *, limit: int, busy: Set[int]) -> Reuse | None:
+    def find(self, ids: HostInts, *, rollout_id: int, limit: int, busy: Set[int]) -> Reuse | None:
         """The row with the longest common prefix with `ids`.
+
+        A rollout that goes on from all that its own row holds is not compared with the others.
 
         Args:
           ids: the tokens whose KV is wanted.
+          rollout_id: whose tokens they are.
           limit: how many of them may be reused at most.
           busy: rows that are being written; they cannot be read before the next batch.
 
@@ -52,6 +56,11 @@ class PoolIndex:
           The best row that can be read now; None if waiting for the next batch would at least halve
           what is left to compute, or if every row is busy.
         """
+        own = self._row_of.get(rollout_id)
+        if own is not None and own not in busy:
+            held = int(self._held[own])
+            if held <= limit and np.array_equal(self._tokens[own, :held], ids[:held]):
+                return Reuse(row=own, shared=held)
         shared = np.minimum(self._shared(ids), limit)
         readable = np.ones(len(shared), bool)
         readable[list(busy)] = False
@@ -84,6 +93,7 @@ class PoolIndex:
         self._last_use[row] = self._clock
         self._tokens[row, : len(ids)] = ids
         self._tokens[row, len(ids) :] = _EMPTY
+        self._held[row] = len(ids)
         return row
 
     def _hand_over(self, row: int, rollout_id: int) -> None:

@@ -13,7 +13,7 @@ from jopd.engines.score_desk import Request
 from jopd.engines.score_program import ScoreBatch, empty_batch
 
 _LEAST_FILL = 0.75  # a longer stretch is cut in two rather than padded by more than this leaves
-_LOOKAHEAD = 4  # waiting requests that are looked at, in full batches
+_LOOKAHEAD = 2  # waiting requests that are looked at, in full batches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,9 @@ class Planner:
         most = len(waiting)
         for request in waiting[: _LOOKAHEAD * self._shapes.max_rows]:
             limit = max(request.first, request.started)
-            reuse = self._index.find(request.inputs, limit=limit, busy=busy)
+            reuse = self._index.find(
+                request.inputs, rollout_id=request.rollout_id, limit=limit, busy=busy
+            )
             if reuse is None:
                 continue
             length = self._shapes.length(len(request.inputs) - reuse.shared)

@@ -10,7 +10,7 @@ def ids(*values: int) -> np.ndarray:
 
 
 def put(index: PoolIndex, tokens: np.ndarray, rollout_id: int, busy=NOBODY_BUSY) -> int:
-    found = index.find(tokens, limit=len(tokens), busy=busy)
+    found = index.find(tokens, rollout_id=rollout_id, limit=len(tokens), busy=busy)
     assert found is not None
     return index.claim(tokens, rollout_id=rollout_id, reuse=found, busy=busy)
 
@@ -32,7 +32,7 @@ def test_the_longest_common_prefix_is_found_at_any_length():
         rows[put(index, tokens, rollout_id)] = tokens
     for length in [1, 2, 64, 65, 100, 193, 301, 500]:
         asked = np.concatenate([base[:length], ids(7)])
-        found = index.find(asked, limit=1000, busy=NOBODY_BUSY)
+        found = index.find(asked, rollout_id=99, limit=1000, busy=NOBODY_BUSY)
         longest = max(slow_shared(row, asked) for row in rows.values())
         assert found is not None
         assert found.shared == longest == slow_shared(rows[found.row], asked)
@@ -41,14 +41,18 @@ def test_the_longest_common_prefix_is_found_at_any_length():
 def test_no_more_is_reused_than_the_limit():
     index = PoolIndex(2, 8)
     put(index, ids(1, 2, 3, 4), 0)
-    assert index.find(ids(1, 2, 3, 4), limit=2, busy=NOBODY_BUSY) == Reuse(row=0, shared=2)
+    assert index.find(ids(1, 2, 3, 4), rollout_id=99, limit=2, busy=NOBODY_BUSY) == Reuse(
+        row=0, shared=2
+    )
 
 
 def test_tokens_of_a_longer_predecessor_are_gone():
     index = PoolIndex(1, 8)
     put(index, ids(1, 2, 3, 4), 0)
     put(index, ids(1, 2), 0)
-    assert index.find(ids(1, 2, 3, 4), limit=8, busy=NOBODY_BUSY) == Reuse(row=0, shared=2)
+    assert index.find(ids(1, 2, 3, 4), rollout_id=99, limit=8, busy=NOBODY_BUSY) == Reuse(
+        row=0, shared=2
+    )
 
 
 def test_a_rollout_overwrites_its_own_row_and_others_the_longest_unused():
@@ -85,11 +89,21 @@ def test_a_request_waits_for_a_row_being_written_only_if_that_halves_its_work():
     row = put(index, ids(1, 2, 3, 4, 5, 6), 0)
     assert row == 0
     asked = ids(1, 2, 3, 4, 7, 8, 9, 9)  # 8 to compute now, 4 after waiting
-    assert index.find(asked, limit=7, busy={row}) is None
+    assert index.find(asked, rollout_id=99, limit=7, busy={row}) is None
     asked = ids(1, 2, 3, 7, 7, 8, 9, 9)  # 8 now, 5 after waiting
-    assert index.find(asked, limit=7, busy={row}) == Reuse(row=1, shared=0)
+    assert index.find(asked, rollout_id=99, limit=7, busy={row}) == Reuse(row=1, shared=0)
 
 
 def test_nothing_is_found_while_every_row_is_busy():
     index = PoolIndex(2, 4)
-    assert index.find(ids(1), limit=0, busy={0, 1}) is None
+    assert index.find(ids(1), rollout_id=99, limit=0, busy={0, 1}) is None
+
+
+def test_a_rollout_that_goes_on_finds_its_own_row():
+    index = PoolIndex(3, 8)
+    put(index, ids(1, 2, 3), 0)
+    own = put(index, ids(1, 2, 3), 1)
+    put(index, ids(1, 2, 3), 2)
+    found = index.find(ids(1, 2, 3, 4), rollout_id=1, limit=3, busy=NOBODY_BUSY)
+    assert found == Reuse(row=own, shared=3)
+    assert own == 1
