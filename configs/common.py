@@ -68,7 +68,6 @@ def engine(
             "cache_dtype": dtype,
             "reuse_prefixes": reuse_prefixes,
             "deadline_s": 1800.0,
-            "real_vocab_size": None,
         }
     )
 

@@ -93,7 +93,7 @@ def sft_config(variant: str) -> ConfigDict:
     config.student = common.scratch_model(
         "qwen3",
         width=128 if is_teacher else 96,
-        layers=2,
+        layers=3,
         max_positions=512,
         seed=1 if is_teacher else 2,
     )

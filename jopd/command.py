@@ -76,6 +76,6 @@ def _invocation() -> Invocation:
     return Invocation(
         config=_CONFIG.value.to_dict(),
         workdir=Path(_WORKDIR.value or "."),
-        resume=_RESUME.value,
+        resume="auto" if _RESUME.value == "auto" else "no",
         dry_run=_DRY_RUN.value,
     )

@@ -21,7 +21,7 @@ _DTYPE = flags.DEFINE_enum("dtype", "bfloat16", ["bfloat16", "float32"], "Type i
 
 def main(_: Sequence[str]) -> None:
     """Exports the student of a run."""
-    run, out = Path(_RUN.value), Path(_OUT.value)
+    run, out = Path(_RUN.value or ""), Path(_OUT.value or "")
     mesh = make_mesh(jax.local_devices()[:1], {"fsdp": 1, "tensor": 1})
     try:
         trained = load_trained_student(run, mesh=mesh, update=_UPDATE.value)

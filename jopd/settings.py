@@ -38,8 +38,8 @@ def build(settings_type: type[S], config: ConfigDict | Mapping[str, Any]) -> S:
 
     Args:
       settings_type: a dataclass; fields may be dataclasses, optional dataclasses, tuples, literals
-        and plain values.
-      config: must have exactly the dataclass's fields, all the way down.
+        and plain values. Fields whose metadata says "derived" are filled in by code.
+      config: must have exactly the dataclass's other fields, all the way down.
 
     Raises:
       SettingsError: keys are unknown, missing or of another type; all are listed at once.
@@ -53,7 +53,7 @@ def build(settings_type: type[S], config: ConfigDict | Mapping[str, Any]) -> S:
 
 def _values(settings_type: Any, config: Mapping[str, Any], path: str, problems: list[str]) -> Any:
     hints = typing.get_type_hints(settings_type)
-    names = {field.name for field in dataclasses.fields(settings_type)}
+    names = {f.name for f in dataclasses.fields(settings_type) if "derived" not in f.metadata}
     before = len(problems)
     for name in sorted(config.keys() - names):
         problems.append(f"{path}.{name} is unknown; {path} has {', '.join(sorted(names))}")

@@ -34,6 +34,52 @@ class Score:
     mask: HostBools
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineCounts:
+    """What an engine has done so far.
+
+    Attributes:
+      generated_tokens: tokens delivered, those of cancelled turns included.
+      prefilled_tokens: prompt tokens computed.
+      reused_tokens: prompt tokens whose keys and values were found instead.
+      swaps: times the weights changed.
+      cancelled: requests whose awaiting task was cancelled.
+      compilations: programs compiled.
+    """
+
+    generated_tokens: int = 0
+    prefilled_tokens: int = 0
+    reused_tokens: int = 0
+    swaps: int = 0
+    cancelled: int = 0
+    compilations: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorerCounts:
+    """What a scorer has done so far.
+
+    Attributes:
+      scored_tokens: log-probs given.
+      masked_tokens: response tokens without a usable one.
+      non_finite_tokens: of these, those whose score was not a finite number.
+      computed_tokens: run through the model.
+      reused_tokens: whose keys and values were found instead.
+      batch_places: computed tokens and padding.
+      batches: programs launched.
+      compilations: programs compiled, one per shape of a batch.
+    """
+
+    scored_tokens: int = 0
+    masked_tokens: int = 0
+    non_finite_tokens: int = 0
+    computed_tokens: int = 0
+    reused_tokens: int = 0
+    batch_places: int = 0
+    batches: int = 0
+    compilations: int = 0
+
+
 @runtime_checkable
 class Engine(Protocol):
     """Generates responses of the student."""
@@ -52,6 +98,11 @@ class Engine(Protocol):
     @property
     def policy_version(self) -> int:
         """Version of the weights that admit turns now."""
+        ...
+
+    @property
+    def counts(self) -> EngineCounts:
+        """What it has done so far."""
         ...
 
     def publish(self, snapshot: WeightSnapshot) -> None:
@@ -75,6 +126,11 @@ class Scorer(Protocol):
         Raises:
           EngineError: the scorer has died; the first failure is its cause.
         """
+        ...
+
+    @property
+    def counts(self) -> ScorerCounts:
+        """What it has done so far."""
         ...
 
     def close(self) -> None:

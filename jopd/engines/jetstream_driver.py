@@ -7,13 +7,12 @@ ends exactly once, with its generation, with EngineError, or by cancellation.
 
 import threading
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from jax.sharding import Mesh
 
 from jopd.engines.admission import Admission
-from jopd.engines.base import EngineError, Sampling
+from jopd.engines.base import EngineCounts, EngineError, Sampling
 from jopd.engines.jetstream_api import orchestrator
 from jopd.engines.jetstream_engine import JetStreamEngine
 from jopd.engines.jetstream_messages import Prompt
@@ -25,27 +24,6 @@ from jopd.types import Generation, HostInts, WeightSnapshot
 
 _LOOKAHEAD = 4  # turns prefilled before a slot is free: as many as JetStream's queues hold
 _CLOSE_DEADLINE_S = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineCounts:
-    """What an engine has done so far.
-
-    Attributes:
-      generated_tokens: tokens delivered, those of cancelled turns included.
-      prefilled_tokens: prompt tokens computed.
-      reused_tokens: prompt tokens whose keys and values were found instead.
-      swaps: times the weights changed.
-      cancelled: requests whose awaiting task was cancelled.
-      compilations: programs compiled.
-    """
-
-    generated_tokens: int
-    prefilled_tokens: int
-    reused_tokens: int
-    swaps: int
-    cancelled: int
-    compilations: int
 
 
 class JetStreamDriver:
@@ -92,6 +70,11 @@ class JetStreamDriver:
             cancelled=self._cancelled,
             compilations=self._engine.compilations,
         )
+
+    @property
+    def policy_version(self) -> int:
+        """Version of the weights that admit turns now."""
+        return self._engine.weights.current.version
 
     async def respond(self, prompt: HostInts, *, sampling: Sampling, seed: int) -> Generation:
         """Generates one response; see `engines.base.Engine.respond`."""

@@ -1,7 +1,7 @@
 """Settings of the JetStream engine, apart from it: reading them must not import JetStream."""
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 FloatType = Literal["float32", "bfloat16"]
@@ -38,7 +38,7 @@ class JetStreamSettings:
     cache_dtype: FloatType = "float32"
     reuse_prefixes: bool = True
     deadline_s: float = 600.0
-    real_vocab_size: int | None = None
+    real_vocab_size: int | None = field(default=None, metadata={"derived": True})
 
     def __post_init__(self):
         """Refuses sizes that do not fit each other."""

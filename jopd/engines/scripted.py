@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Int
 
-from jopd.engines.base import EngineError, Sampling, Score
+from jopd.engines.base import EngineCounts, EngineError, Sampling, Score, ScorerCounts
 from jopd.types import FinishReason, Generation, HostFloats, HostInts, WeightSnapshot
 
 Script = Callable[[HostInts, int], Sequence[int]]  # (prompt, seed) -> response ids
@@ -73,6 +73,12 @@ class ScriptedEngine:
         self._max_context = max_context
         self._version = version
         self._closed = False
+        self._generated_tokens = 0
+
+    @property
+    def counts(self) -> EngineCounts:
+        """What it has done so far."""
+        return EngineCounts(generated_tokens=self._generated_tokens)
 
     @property
     def policy_version(self) -> int:
@@ -92,6 +98,7 @@ class ScriptedEngine:
         if self._closed:
             raise EngineError("the engine is closed")
         tokens, reason = _cut(self._script(prompt, seed), sampling)
+        self._generated_tokens += len(tokens)
         return Generation(
             tokens=tokens,
             logprobs=_logprobs(tokens, self._logprob),
@@ -125,6 +132,12 @@ class ScriptedScorer:
         self._logprob = logprob
         self._known_ids = known_ids
         self._closed = False
+        self._scored_tokens = 0
+
+    @property
+    def counts(self) -> ScorerCounts:
+        """What it has done so far."""
+        return ScorerCounts(scored_tokens=self._scored_tokens)
 
     async def score(
         self,
@@ -140,6 +153,7 @@ class ScriptedScorer:
         mask = np.ones(len(response), bool)
         if self._known_ids is not None:
             mask = self._known_ids[response]
+        self._scored_tokens += int(mask.sum())
         logprobs = _logprobs(response, self._logprob)
         return Score(logprobs=np.where(mask, logprobs, np.float32(0)), mask=mask)
 

@@ -17,7 +17,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
-from jopd.engines.base import EngineError, Score
+from jopd.engines.base import EngineError, Score, ScorerCounts
 from jopd.engines.score_desk import Desk, Request
 from jopd.engines.score_planner import Plan, Planner, batch_shapes, scored_places
 from jopd.engines.score_program import ScoreProgram
@@ -74,31 +74,6 @@ class ScorerSettings:
                 f"max_batch_rows must be in 1 .. cache_rows = {self.cache_rows}, "
                 f"got {self.max_batch_rows}"
             )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScorerCounts:
-    """What a scorer has done so far.
-
-    Attributes:
-      scored_tokens: log-probs given.
-      masked_tokens: response tokens without a usable one.
-      non_finite_tokens: of these, those whose score was not a finite number.
-      computed_tokens: run through the model.
-      reused_tokens: whose keys and values were found instead.
-      batch_places: computed tokens and padding.
-      batches: programs launched.
-      compilations: programs compiled, one per shape of a batch.
-    """
-
-    scored_tokens: int = 0
-    masked_tokens: int = 0
-    non_finite_tokens: int = 0
-    computed_tokens: int = 0
-    reused_tokens: int = 0
-    batch_places: int = 0
-    batches: int = 0
-    compilations: int = 0
 
 
 class TeacherScorer:

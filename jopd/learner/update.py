@@ -100,7 +100,8 @@ class Updater:
     @property
     def compilations(self) -> int:
         """How many shapes have been compiled."""
-        return self._update._cache_size()
+        count: Callable[[], int] = self._update._cache_size  # pyright: ignore[reportAttributeAccessIssue] - jax has no public count
+        return count()
 
     def __call__(
         self, state: LearnerState, batch: TurnBatch, used_micro_batches: int

@@ -149,7 +149,7 @@ class Demonstrator:
 
     def _maybe_err(self, wise: str, allowed: Sequence[str]) -> str:
         if allowed and self._rng.random() < self._settings.random_action_rate:
-            return allowed[self._rng.integers(len(allowed))]
+            return allowed[int(self._rng.integers(len(allowed)))]
         return wise
 
 

@@ -1,9 +1,8 @@
 """The embedded shop: a small made-up catalogue in the benchmark's data format.
 
-Every kind of product (a word like "kettle") is sold in a few colours and materials, so that a
-search for the kind shows the wanted product among look-alikes that share its colour, or its
-material, and much of the reward. Texts are short and the vocabulary is small enough for a tiny
-model.
+Every kind of product (a word like "kettle") is made of one material and sold in a few colours, so
+that a search for the kind shows the wanted product among look-alikes of another colour, which earn
+much of the reward. Texts are short and the vocabulary is small enough for a tiny model.
 """
 
 import itertools
@@ -22,8 +21,7 @@ PRICES = (8.99, 12.99, 16.99, 21.99, 24.99, 28.99, 33.99, 36.99, 42.99, 48.99)
 SIZES = ("small", "medium", "large")
 CARE = ("easy care", "gift ready", "long lasting", "new season")
 OPENINGS = ("find", "i want", "buy me")
-# How many colours and materials a kind has: six products of a kind on average.
-ASSORTMENTS = ((3, 2), (2, 2), (4, 2), (3, 2), (2, 2), (3, 3), (3, 2), (2, 2), (3, 2), (4, 2))
+NUM_COLOURS = (6, 5, 8, 7, 5, 7, 6, 6, 7, 7)  # of a kind: six products of a kind on average
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,15 +124,12 @@ def make_catalogue() -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 
 def _models(rng: random.Random) -> Iterator[tuple[Department, str, str, str]]:
-    """Departments with kinds in turn, each kind in all pairs of some colours and materials."""
+    """Departments with kinds in turn, each kind of one material in some colours."""
     kinds = [(department, kind) for department in DEPARTMENTS for kind in department.kinds.split()]
     rng.shuffle(kinds)
-    for (department, kind), (num_colours, num_materials) in zip(
-        kinds, itertools.cycle(ASSORTMENTS), strict=False
-    ):
-        colours = rng.sample(COLOURS, num_colours)
-        materials = rng.sample(department.materials, num_materials)
-        for colour, material in itertools.product(colours, materials):
+    for (department, kind), num_colours in zip(kinds, itertools.cycle(NUM_COLOURS), strict=False):
+        material = rng.choice(department.materials)
+        for colour in rng.sample(COLOURS, num_colours):
             yield department, kind, colour, material
 
 
