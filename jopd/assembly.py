@@ -21,7 +21,7 @@ from jopd.models.checkpoints import load_config, load_params
 from jopd.models.decoder import abstract_params
 from jopd.models.source import ModelSettings, checkpoint_directory, make_scratch_model
 from jopd.models.tokenizer import Tokenizer, check_compatible
-from jopd.parallel import DeviceSplit, make_mesh, param_shardings, reshard, split_devices
+from jopd.parallel import Device, DeviceSplit, make_mesh, param_shardings, reshard, split_devices
 from jopd.rollout.demonstrations import shown_texts
 from jopd.rollout.prompts import PromptSettings, PromptStyle, load_style
 from jopd.rollout.runner import Player, RolloutSettings
@@ -56,7 +56,7 @@ def make_meshes(settings: DeviceSettings) -> Meshes:
     )
 
 
-def _mesh(devices: Sequence[jax.Device], tensor: int, name: str) -> Mesh:
+def _mesh(devices: Sequence[Device], tensor: int, name: str) -> Mesh:
     if len(devices) % tensor:
         raise ValueError(
             f"devices.{name}_tensor is {tensor}, which does not divide its {len(devices)} devices"
