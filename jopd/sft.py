@@ -4,6 +4,7 @@ Makes cold-start students and teachers, through the same packed update as distil
 is a Hugging Face directory, `DIR/model`, that every command takes as a checkpoint.
 """
 
+import dataclasses
 import json
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from jopd.evaluation.evaluator import Evaluation
 from jopd.experience.batching import RowLayout, pack_demonstrations
 from jopd.learner.state import LearnerState, init_state, make_optimizer
 from jopd.learner.update import Updater, check_finite
-from jopd.models.export import ModelCard, export_model
+from jopd.models.export import ModelCard, export_model, render_card
 from jopd.reporting import ProgressLine, Reporter
 from jopd.rollout.demonstrations import Demonstrator
 from jopd.runtime.run_directory import claim
@@ -64,8 +65,19 @@ def learn_from_expert(settings: SftSettings, workdir: Path) -> Evaluation:
         state = run_updates(
             state, updater, make_demonstrator(settings, stage, student), settings, reporter
         )
+    card = make_card(settings, workdir)
+    export_model(
+        state.params,
+        student.config,
+        student.directory,
+        workdir / "model",
+        card,
+        base_dir=student.directory,
+    )
     evaluation = evaluate(state, student, stage, meshes, settings)
-    export(state, student, evaluation, settings, workdir)
+    rates = {settings.env.domain: 100 * evaluation.success_rate}
+    card = dataclasses.replace(card, success_rates=rates)
+    (workdir / "model" / "README.md").write_text(render_card(card), encoding="utf-8")
     return evaluation
 
 
@@ -145,30 +157,16 @@ def evaluate(
         return stage.make_evaluator("student", student, engine).run(policy_version=snapshot.version)
 
 
-def export(
-    state: LearnerState,
-    student: assembly.ModelFiles,
-    evaluation: Evaluation,
-    settings: SftSettings,
-    workdir: Path,
-) -> None:
-    """Writes the Hugging Face directory."""
-    card = ModelCard(
+def make_card(settings: SftSettings, workdir: Path) -> ModelCard:
+    """The model card before the evaluation."""
+    return ModelCard(
         name=workdir.name,
         base_model=settings.student.checkpoint or "random weights",
         teachers=("the environment's expert",),
         method="supervised learning from demonstrations",
-        update=int(state.update_index),
-        success_rates={settings.env.domain: 100 * evaluation.success_rate},
-        command=f"python -m jopd.sft --config=... --workdir={workdir}",
-    )
-    export_model(
-        state.params,
-        student.config,
-        student.directory,
-        workdir / "model",
-        card,
-        base_dir=student.directory,
+        update=settings.runtime.num_updates,
+        success_rates={},
+        command=f"python -m jopd.sft --config=... --workdir={workdir.name}",
     )
 
 
