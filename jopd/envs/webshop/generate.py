@@ -2,7 +2,9 @@
 
 Every kind of product (a word like "kettle") is made of one material and sold in a few colours, so
 that a search for the kind shows the wanted product among look-alikes of another colour, which earn
-much of the reward. Texts are short and the vocabulary is small enough for a tiny model.
+much of the reward. A product's id is the number of its kind and its colour, "173.teal", so that a
+tiny model can choose one by reading; texts are short and the vocabulary is small for the same
+reason.
 """
 
 import itertools
@@ -109,10 +111,9 @@ def make_catalogue() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     rng = random.Random(SEED)
     models = list(itertools.islice(_models(rng), NUM_PRODUCTS))
     rng.shuffle(models)
-    asins = rng.sample(range(10_000, 100_000), NUM_PRODUCTS)
     items, about = [], {}
-    for number, (department, kind, colour, material) in zip(asins, models, strict=True):
-        asin = f"b{number}"  # a letter makes it one word for tokenizers that split numbers
+    for number, department, kind, colour, material in models:
+        asin = f"{number}.{colour}"
         care = rng.choice(CARE)
         items.append(_item(rng, asin, department, kind, colour, material, care))
         about[asin] = {
@@ -123,14 +124,17 @@ def make_catalogue() -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return items, about
 
 
-def _models(rng: random.Random) -> Iterator[tuple[Department, str, str, str]]:
-    """Departments with kinds in turn, each kind of one material in some colours."""
+def _models(rng: random.Random) -> Iterator[tuple[int, Department, str, str, str]]:
+    """Departments with kinds in turn, each kind of one number and material in some colours."""
     kinds = [(department, kind) for department in DEPARTMENTS for kind in department.kinds.split()]
     rng.shuffle(kinds)
-    for (department, kind), num_colours in zip(kinds, itertools.cycle(NUM_COLOURS), strict=False):
+    numbers = rng.sample(range(100, 1000), len(kinds))
+    for number, (department, kind), num_colours in zip(
+        numbers, kinds, itertools.cycle(NUM_COLOURS), strict=False
+    ):
         material = rng.choice(department.materials)
         for colour in rng.sample(COLOURS, num_colours):
-            yield department, kind, colour, material
+            yield number, department, kind, colour, material
 
 
 def _item(
