@@ -92,15 +92,15 @@ def sft_config(variant: str) -> ConfigDict:
     is_teacher = variant == "teacher"
     config.student = common.scratch_model(
         "qwen3",
-        width=128 if is_teacher else 96,
-        layers=3,
+        width=96 if is_teacher else 64,
+        layers=2,
         max_positions=512,
         seed=1 if is_teacher else 2,
     )
-    config.demonstrations = {"random_action_rate": 0.1, "batch_size": 32}
+    config.demonstrations = {"random_action_rate": 0.2, "batch_size": 32}
     config.optimizer = common.optimizer(3e-3)
     config.optimizer.warmup_updates = 100
-    config.optimizer.decay_updates = 1900
-    config.runtime.num_updates = 2000 if is_teacher else 600
+    config.optimizer.decay_updates = 900
+    config.runtime.num_updates = 1000 if is_teacher else 350
     config.evaluation.interval = config.runtime.num_updates
     return config
