@@ -41,8 +41,8 @@ class ScorerSettings:
         overwritten. More rows than rollouts in flight keep every turn incremental.
       max_context: prompt and response together at most, in tokens.
       max_batch_rows: rows of a batch at most.
-      max_batch_tokens: rows times length of a batch at most; bounds the memory of activations, of
-        which attention scores are heads x rows x length x context float32 values.
+      max_batch_tokens: rows times length of a batch at most; bounds the memory of activations and
+        attention scores.
       buckets: lengths that a stretch of new tokens is padded to, increasing.
       head_chunk: tokens whose logits exist at one time.
       compute_dtype: type of activations and matrices, "float32" or "bfloat16".
