@@ -1,4 +1,4 @@
-"""The compiled programs of the JetStream engine: prefill, insert, resume, decode.
+"""What the JetStream engine computes: prefill, insert, resume, decode.
 
 `prefill` computes the keys and values of one prompt apart from the decode state; `insert` puts them
 into a row of it. `resume` copies what another row already holds of a prompt and computes the rest
@@ -6,18 +6,14 @@ in place. `decode` runs a block of decode steps for every row. All four draw the
 row's own temperature, seed and token index, so that a response does not depend on its neighbours.
 """
 
-import functools
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
-from jopd.engines.decode_state import DecodeState, Draws, Orders, begin, init_state, unfinished
+from jopd.engines.decode_state import DecodeState, Draws, Orders, begin, unfinished
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.sampling import sample_tokens, token_uniforms
 from jopd.models.architectures import DecoderConfig
@@ -26,68 +22,6 @@ from jopd.models.logprobs import last_logits
 from jopd.types import Params
 
 _CHUNK = 512  # tokens of a long prompt that are computed at once: bounds the attention scores
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Programs:
-    """The jitted functions; see the functions of the same names for arguments.
-
-    Attributes:
-      init: an empty decode state.
-      prefill: a prompt's keys, values and first token.
-      insert: the state with a prefilled prompt in a row; donates the state.
-      resume: the state with a prompt in a row, its beginning copied; donates the state.
-      decode: the state after a block, and the block; donates the state.
-    """
-
-    init: Callable[[], DecodeState]
-    prefill: Callable[..., tuple[KVCache, Draws]]
-    insert: Callable[..., DecodeState]
-    resume: Callable[..., DecodeState]
-    decode: Callable[..., tuple[DecodeState, Array]]
-
-    def compiled(self) -> int:
-        """How many programs have been compiled, over all shapes."""
-        jitted: Any = (self.init, self.prefill, self.insert, self.resume, self.decode)
-        return sum(function._cache_size() for function in jitted)
-
-
-def make_programs(
-    config: DecoderConfig, settings: JetStreamSettings, mesh: Mesh | None
-) -> Programs:
-    """The programs of one model and one set of sizes; engines that agree on both share them."""
-    sizes = replace(settings, prefill_buckets=(), reuse_prefixes=True, deadline_s=0.0)
-    return _make_programs(config, sizes, mesh)
-
-
-@functools.lru_cache(maxsize=16)
-def _make_programs(
-    config: DecoderConfig, settings: JetStreamSettings, mesh: Mesh | None
-) -> Programs:
-    bind = functools.partial(functools.partial, config=config, settings=settings)
-    state, cache, whole = _shardings(config, settings, mesh)
-    return Programs(
-        init=jax.jit(bind(init_state), out_shardings=state),
-        prefill=jax.jit(bind(prefill), out_shardings=(cache, whole)),
-        insert=jax.jit(insert, out_shardings=state, donate_argnums=0),
-        resume=jax.jit(bind(resume), out_shardings=state, donate_argnums=1),
-        decode=jax.jit(bind(decode), out_shardings=(state, whole), donate_argnums=1),
-    )
-
-
-def _shardings(
-    config: DecoderConfig, settings: JetStreamSettings, mesh: Mesh | None
-) -> tuple[Any, Any, Any]:
-    """Of a state, a cache and the rest: KV heads are split over "tensor" where they divide."""
-    if mesh is None:
-        return None, None, None
-    whole = NamedSharding(mesh, PartitionSpec())
-    divides = config.num_kv_heads % mesh.shape["tensor"] == 0
-    heads = NamedSharding(mesh, PartitionSpec(None, None, None, "tensor", None))
-    abstract = jax.eval_shape(lambda: init_state(config=config, settings=settings))
-    cache = jax.tree.map(lambda _: heads if divides else whole, abstract.cache)
-    state = jax.tree.map(lambda _: whole, abstract)
-    return replace(state, cache=cache), cache, whole
 
 
 def prefill(
@@ -140,7 +74,7 @@ def resume(
     Args:
       params: weights.
       state: the decode state.
-      tokens: the rest of the prompt, padded to a bucket.
+      tokens: the rest of the prompt, padded to a bucket; `length` of them are real.
       length: real tokens of that rest.
       start: tokens of the prompt that `source` holds.
       source: row to copy from.
@@ -173,8 +107,8 @@ def decode(
 ) -> tuple[DecodeState, Int[Array, "rows columns"]]:
     """Delivers up to `decode_block` tokens of every active row and draws as many new ones.
 
-    Each step delivers the drawn tokens, then computes the rows whose response goes on. It ends
-    early when no row goes on; a row that stopped or met its limit computes and writes nothing.
+    Each step delivers the drawn tokens, then computes the rows whose response goes on; the others
+    write nothing. The block ends early when no row goes on.
 
     Args:
       params: weights.

@@ -9,6 +9,7 @@ import threading
 import time
 from typing import Any
 
+import numpy as np
 from jax.sharding import Mesh
 
 from jopd.engines.admission import Admission
@@ -79,7 +80,8 @@ class JetStreamDriver:
     async def respond(self, prompt: HostInts, *, sampling: Sampling, seed: int) -> Generation:
         """Generates one response; see `engines.base.Engine.respond`."""
         self._check(prompt, sampling)
-        reply = Reply(Prompt(tokens=prompt, sampling=sampling, seed=seed))
+        tokens = prompt.astype(np.int32)
+        reply = Reply(Prompt(tokens=tokens, sampling=sampling, seed=seed))
         with self._lock:
             if self._ended is not None:
                 raise _again(self._ended)
@@ -172,7 +174,7 @@ class JetStreamDriver:
         """Fails the engine when a request is stuck; runs on a thread of its own."""
         while not self._end.wait(self._settings.deadline_s / 4):
             with self._lock:
-                replies = list(self._open)
+                replies = [reply for reply in self._open if not reply.settled]
             latest = max((reply.progress_s for reply in replies), default=0.0)
             for reply in replies:
                 progress_s = latest if self._admission.holds(reply) else reply.progress_s

@@ -18,11 +18,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 from jaxtyping import Int
 
 from jopd.engines.base import Sampling
-from jopd.engines.decode_programs import make_programs
-from jopd.engines.decode_state import DecodeState, Orders
+from jopd.engines.compiled_programs import make_programs
+from jopd.engines.decode_state import DecodeState
 from jopd.engines.jetstream_api import engine_api, tokenizer_api
 from jopd.engines.jetstream_messages import Prefix, Prompt
-from jopd.engines.jetstream_settings import STOP_IDS_WIDTH, JetStreamSettings
+from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.live_weights import LiveWeights
 from jopd.engines.prefix_index import Match, PrefixIndex
 from jopd.models.architectures import DecoderConfig
@@ -129,23 +129,26 @@ class JetStreamEngine(engine_api.Engine):
             prompt = self.plain_prompt(tokens, max_tokens=self._settings.max_context)
         snapshot = params.current
         if self._index.match(prompt.tokens) is not None:
-            return Prefix(cache=None, drawn=None, prompt=prompt, snapshot=snapshot)
+            return Prefix(cache=None, drawn=None, prompt=prompt, version=snapshot.version)
         return self._compute(prompt, snapshot)
 
     def insert(self, prefix: Prefix, decode_state: DecodeState, slot: int) -> DecodeState:
-        """Begins a prefilled turn in a row of the cache and lets `slot` stand for that row."""
-        self.release(slot, np.zeros(0, np.int32))
-        match = None
-        if prefix.cache is None:
-            match = self._index.match(prefix.prompt.tokens)
-            if match is None:  # the row was overwritten meanwhile
-                prefix = self._compute(prefix.prompt, prefix.snapshot)
-        row = self._index.claim(prefix.prompt.tokens, match)
+        """Begins a prefilled turn in a row of the cache and lets `slot` stand for that row.
+
+        What prefill found may be gone by now, or of earlier weights: then the prompt is looked up
+        again, and computed here if need be.
+        """
+        self.release(slot, np.zeros(0, np.int32))  # JetStream inserts into free slots only
+        prompt, snapshot, match = prefix.prompt, self.weights.current, None
+        if prefix.cache is None or prefix.version != snapshot.version:
+            match = self._index.match(prompt.tokens)
+            prefix = self._compute(prompt, snapshot) if match is None else prefix
+        row = self._index.claim(prompt.tokens, match)
         if match is None:
             decode_state = self._insert_computed(prefix, decode_state, row)
         else:
-            decode_state = self._resume(prefix, decode_state, match, row)
-        self._tenants[slot] = _Tenant(row, prefix.prompt)
+            decode_state = self._resume(prompt, snapshot, decode_state, match, row)
+        self._tenants[slot] = _Tenant(row, prompt)
         self._row_of_slot[slot] = row
         self._wanted[row] = True
         return decode_state
@@ -202,9 +205,9 @@ class JetStreamEngine(engine_api.Engine):
                 snapshot.params,
                 self._padded(prompt.tokens),
                 np.int32(len(prompt.tokens)),
-                _orders(prompt, snapshot.version),
+                prompt.orders(snapshot.version),
             )
-        return Prefix(cache=cache, drawn=drawn, prompt=prompt, snapshot=snapshot)
+        return Prefix(cache=cache, drawn=drawn, prompt=prompt, version=snapshot.version)
 
     def _insert_computed(self, prefix: Prefix, state: DecodeState, row: int) -> DecodeState:
         self.prefilled_tokens += len(prefix.prompt.tokens)
@@ -215,23 +218,30 @@ class JetStreamEngine(engine_api.Engine):
                 prefix.drawn,
                 np.int32(row),
                 np.int32(len(prefix.prompt.tokens)),
-                _orders(prefix.prompt, prefix.snapshot.version),
+                prefix.prompt.orders(prefix.version),
             )
 
-    def _resume(self, prefix: Prefix, state: DecodeState, match: Match, row: int) -> DecodeState:
-        rest = prefix.prompt.tokens[match.length :]
+    def _resume(
+        self,
+        prompt: Prompt,
+        snapshot: WeightSnapshot,
+        state: DecodeState,
+        match: Match,
+        row: int,
+    ) -> DecodeState:
+        rest = prompt.tokens[match.length :]
         self.prefilled_tokens += len(rest)
         self.reused_tokens += match.length
         with self._launch:
             return self._programs.resume(
-                prefix.snapshot.params,
+                snapshot.params,
                 state,
                 self._padded(rest),
                 np.int32(len(rest)),
                 np.int32(match.length),
                 np.int32(match.row),
                 np.int32(row),
-                _orders(prefix.prompt, prefix.snapshot.version),
+                prompt.orders(snapshot.version),
             )
 
     def _padded(self, tokens: HostInts) -> Int[np.ndarray, " bucket"]:
@@ -276,17 +286,3 @@ class JetStreamEngine(engine_api.Engine):
     def colocated_cpus(self) -> None:
         """Not used."""
         return None
-
-
-def _orders(prompt: Prompt, version: int) -> Orders:
-    sampling = prompt.sampling
-    stop_ids = np.full(STOP_IDS_WIDTH, -1, np.int32)
-    stop_ids[: len(sampling.stop_ids)] = sampling.stop_ids
-    high, low = divmod(prompt.seed % 2**64, 2**32)
-    return Orders(
-        seed=np.array([high, low], np.uint32),
-        temperature=np.float32(sampling.temperature),
-        max_tokens=np.int32(sampling.max_tokens),
-        stop_ids=stop_ids,
-        version=np.int32(version),
-    )

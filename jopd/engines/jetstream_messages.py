@@ -7,8 +7,10 @@ import jax
 import numpy as np
 
 from jopd.engines.base import Sampling
+from jopd.engines.decode_state import Orders
 from jopd.engines.jetstream_api import ReturnSample, engine_api
-from jopd.types import HostBools, HostInts, WeightSnapshot
+from jopd.engines.jetstream_settings import STOP_IDS_WIDTH
+from jopd.types import HostBools, HostInts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,18 @@ class Prompt:
     sampling: Sampling
     seed: int
 
+    def orders(self, version: int) -> Orders:
+        """What the programs need of it, computed by weights of `version`."""
+        stop_ids = np.full(STOP_IDS_WIDTH, -1, np.int32)
+        stop_ids[: len(self.sampling.stop_ids)] = self.sampling.stop_ids
+        return Orders(
+            seed=np.array(divmod(self.seed % 2**64, 2**32), np.uint32),
+            temperature=np.float32(self.sampling.temperature),
+            max_tokens=np.int32(self.sampling.max_tokens),
+            stop_ids=stop_ids,
+            version=np.int32(version),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prefix:
@@ -35,17 +49,17 @@ class Prefix:
         state already holds its beginning and insert computes only the rest.
       drawn: the first token, or None likewise.
       prompt: the request.
-      snapshot: the weights of the whole turn.
+      version: of the weights that computed it.
     """
 
     cache: Any
     drawn: Any
     prompt: Prompt
-    snapshot: WeightSnapshot
+    version: int
 
 
 jax.tree_util.register_dataclass(
-    Prefix, data_fields=["cache", "drawn"], meta_fields=["prompt", "snapshot"]
+    Prefix, data_fields=["cache", "drawn"], meta_fields=["prompt", "version"]
 )
 
 

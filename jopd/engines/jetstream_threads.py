@@ -17,7 +17,7 @@ import numpy as np
 
 from jopd.engines.jetstream_api import engine_api, orchestrator
 from jopd.engines.jetstream_engine import JetStreamEngine
-from jopd.engines.jetstream_messages import Block, Prompt
+from jopd.engines.jetstream_messages import Block, Prompt, TokenSample
 
 _IDLE_S = 1.0  # how often an idle detokenize thread looks whether the process is ending
 
@@ -216,10 +216,22 @@ class Orchestrator(orchestrator.Driver):
                 sample.text = [tokenizer.decode([token]) for token in sample.token_ids]
             turn.tokens.extend(sample.token_ids)
             self.generated_tokens += len(sample.token_ids)
-            request.enqueue_samples([sample])
-            if block.finished[slot] or request.return_channel.cancelled():
+            finished = bool(block.finished[slot])
+            if _hand_over(request, sample, finished=finished) or finished:
                 del running[slot]
                 self._engine.release(slot, np.array(turn.tokens, np.int32))
                 self._turn_queue.give_back(slot)
-                request.return_channel.close()
                 self._on_leave()
+
+
+def _hand_over(request: orchestrator.ActiveRequest, sample: TokenSample, *, finished: bool) -> bool:
+    """Gives a block's tokens to whoever waits for them; True when nobody does any more."""
+    channel = request.return_channel
+    try:
+        if sample.token_ids:
+            request.enqueue_samples([sample])
+        if finished:
+            channel.close()
+    except RuntimeError:  # the event loop of the request is closed
+        return True
+    return channel.cancelled()

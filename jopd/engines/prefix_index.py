@@ -43,7 +43,7 @@ class PrefixIndex:
 
     Args:
       num_rows: rows of the cache.
-      cost: work of computing so many tokens (their padded count); a match must lower it.
+      cost: work of computing so many tokens (their padded count).
       reuse: False makes every prompt find nothing.
     """
 
@@ -56,16 +56,19 @@ class PrefixIndex:
         self._lock = threading.Lock()
 
     def match(self, prompt: HostInts) -> Match | None:
-        """The row with the longest common prefix, or None when reusing it would save nothing."""
+        """The row with the longest common prefix, or None when it is not worth a copy.
+
+        It is when it holds half of the prompt, or lowers the padded count that is computed.
+        """
         if not self._reuse:
             return None
         with self._lock:
             shared = [common_prefix_length(row.tokens, prompt) for row in self._rows]
         best = int(np.argmax(shared))
         length = min(shared[best], len(prompt) - 1)
-        if length <= 0 or self._cost(len(prompt) - length) >= self._cost(len(prompt)):
-            return None
-        return Match(row=best, length=length)
+        cheaper = self._cost(len(prompt) - length) < self._cost(len(prompt))
+        worth_it = length > 0 and (cheaper or 2 * length >= len(prompt))
+        return Match(row=best, length=length) if worth_it else None
 
     def claim(self, prompt: HostInts, match: Match | None = None) -> int:
         """Takes a free row for `prompt`: the matched one if little is lost, else the oldest.

@@ -1,6 +1,7 @@
 """The return channel of one turn, between JetStream's threads and the coroutine that awaits it."""
 
 import asyncio
+import contextlib
 import time
 
 import numpy as np
@@ -18,6 +19,7 @@ class Reply:
     Attributes:
       prompt: the request.
       future: resolves to the `Generation`, or fails with EngineError.
+      settled: the outcome is on its way to the future.
       stage: where the turn is, in words.
       progress_s: `time.monotonic()` of its last progress.
     """
@@ -26,6 +28,7 @@ class Reply:
         self._loop = asyncio.get_running_loop()
         self._samples: list[TokenSample] = []
         self._cancelled = False
+        self.settled = False
         self.prompt = prompt
         self.future: asyncio.Future[Generation] = self._loop.create_future()
         self.move_on("waiting to be admitted")
@@ -76,7 +79,6 @@ class Reply:
             else:
                 self.future.set_result(outcome)
 
-        try:
+        self.settled = True
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(settle)
-        except RuntimeError:  # the loop was closed with the request in flight: nobody waits
-            self.cancel()
