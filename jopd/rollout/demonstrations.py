@@ -156,7 +156,7 @@ class Demonstrator:
 def shown_texts(
     tasks: Sequence[Task], simulator: Simulator, style: PromptStyle, *, walks: int
 ) -> Iterator[str]:
-    """Texts whose words a small model's tokenizer should know: prompts and the expert's replies.
+    """Texts whose words a small model's tokenizer should know: prompts, replies, allowed actions.
 
     Args:
       tasks: all of their first prompts are shown.
@@ -177,4 +177,5 @@ def shown_texts(
 
 
 def _contents(style: PromptStyle, past: Sequence[PastTurn], seen: StepResult) -> Iterator[str]:
-    return (message["content"] for message in render_messages(style, past, seen))
+    yield from (message["content"] for message in render_messages(style, past, seen))
+    yield from (format_reply(style, action) for action in seen.allowed_actions)
