@@ -6,7 +6,7 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
-from jaxtyping import install_import_hook  # noqa: E402 - the environment must be set first
+from jaxtyping import install_import_hook
 
 install_import_hook("jopd", "beartype.beartype")
 

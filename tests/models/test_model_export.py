@@ -8,11 +8,11 @@ from jax.sharding import SingleDeviceSharding
 from tokenizers import Tokenizer as Backend
 from tokenizers import models, pre_tokenizers, trainers
 
-from jopd.models.export import ModelCard, export_model, render_card
 from jopd.models.architectures import DecoderConfig
 from jopd.models.checkpoint_files import CheckpointError
 from jopd.models.checkpoints import load_config, load_params, save_pretrained
 from jopd.models.decoder import abstract_params, hidden_states, output_head
+from jopd.models.export import ModelCard, export_model, render_card
 from jopd.models.tokenizer import Tokenizer
 from jopd.models.word_tokenizer import build_word_tokenizer
 
