@@ -41,7 +41,7 @@ def get_config(variant: str = "divopd") -> ConfigDict:
         "denominator": "rows",
     }
     config.checkpoint = {"interval": 50, "keep": 2}
-    config.optimizer = common.optimizer(5e-4)
+    config.optimizer = common.optimizer(1e-4)
     config.runtime.num_updates = 300
     if variant == "smoke":
         config.runtime.num_updates = 3
@@ -101,6 +101,6 @@ def sft_config(variant: str) -> ConfigDict:
     config.optimizer = common.optimizer(3e-3)
     config.optimizer.warmup_updates = 100
     config.optimizer.decay_updates = 900
-    config.runtime.num_updates = 1000 if is_teacher else 450
+    config.runtime.num_updates = 1000 if is_teacher else 300
     config.evaluation.interval = config.runtime.num_updates
     return config
