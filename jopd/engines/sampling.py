@@ -33,9 +33,14 @@ def sample_tokens(
     allowed = jnp.where(real, logits, -jnp.inf)
     greedy = temperatures == 0
     safe = jnp.where(greedy, 1.0, temperatures)
-    tokens = jnp.where(
-        greedy, jnp.argmax(allowed, axis=-1), _draw(allowed / safe[:, None], uniforms)
-    ).astype(jnp.int32)
+    nothing = jnp.zeros(logits.shape[0], jnp.int32)  # what nobody asked for is not computed
+    largest = jax.lax.cond(
+        jnp.any(greedy), lambda: jnp.argmax(allowed, axis=-1).astype(jnp.int32), lambda: nothing
+    )
+    drawn = jax.lax.cond(
+        jnp.all(greedy), lambda: nothing, lambda: _draw(allowed / safe[:, None], uniforms)
+    )
+    tokens = jnp.where(greedy, largest, drawn)
     chosen = jnp.take_along_axis(logits, tokens[:, None], axis=-1)[:, 0]
     return tokens, chosen - jax.nn.logsumexp(logits, axis=-1)
 
@@ -63,7 +68,8 @@ def _draw(scaled: Float[Array, "B V"], uniforms: Float[Array, "B 2"]) -> Int[Arr
     peak = jnp.max(scaled, axis=-1)[:, None, None]
     block = _first_crossing(jnp.sum(jnp.exp(blocks - peak), axis=-1), uniforms[:, 0])
     inside = jnp.take_along_axis(blocks, block[:, None, None], axis=1) - peak
-    return block * width + _first_crossing(jnp.exp(inside[:, 0]), uniforms[:, 1])
+    token = block * width + _first_crossing(jnp.exp(inside[:, 0]), uniforms[:, 1])
+    return token.astype(jnp.int32)
 
 
 def _first_crossing(weights: Float[Array, "B n"], uniforms: Float[Array, " B"]) -> Int[Array, " B"]:

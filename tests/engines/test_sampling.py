@@ -16,7 +16,7 @@ def _sample(logits, uniforms, temperature, real_vocab_size=None):
     tokens, logprobs = _jitted(
         jnp.asarray(logits, jnp.float32),
         jnp.asarray(uniforms, jnp.float32),
-        jnp.full(rows, temperature, jnp.float32),
+        jnp.broadcast_to(jnp.asarray(temperature, jnp.float32), (rows,)),
         real_vocab_size=real_vocab_size or vocab,
     )
     return np.asarray(tokens), np.asarray(logprobs)
@@ -65,6 +65,15 @@ def test_temperature_zero_takes_the_largest_logit(key):
     logits = np.asarray(jax.random.normal(key, (50, 600)))
     tokens, _ = _sample(logits, np.full((50, 2), 0.7), 0.0)
     np.testing.assert_array_equal(tokens, logits.argmax(axis=-1))
+
+
+def test_every_row_has_its_own_temperature(key):
+    logits = np.asarray(2 * jax.random.normal(key, (6, 64)))
+    uniforms = np.random.default_rng(1).uniform(size=(6, 2))
+    mixed = np.array([0.0, 1.0, 0.0, 0.4, 2.0, 0.0])
+    tokens, _ = _sample(logits, uniforms, mixed)
+    alone = [_sample(logits, uniforms, temperature)[0][i] for i, temperature in enumerate(mixed)]
+    assert tokens.tolist() == alone
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
