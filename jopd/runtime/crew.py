@@ -3,7 +3,8 @@
 The learner is the main thread. `with Crew(...)` starts one thread per explorer. When an explorer
 raises, its exception is kept, everything that could wait is closed with it, and the main thread's
 next wait, or the end of the block, raises it with its traceback. Leaving the block for any reason
-closes everything and joins the threads within a deadline.
+closes everything and joins the threads within a deadline; what a thread raises because everything
+was closed under it is no failure.
 """
 
 import threading
@@ -39,6 +40,7 @@ class Crew:
         self._closables = tuple(closables)
         self._join_deadline_s = join_deadline_s
         self._failure: BaseException | None = None
+        self._is_ending = False
         self._lock = threading.Lock()
         self._threads = [
             threading.Thread(target=self._watch, args=(job,), name=f"explorer-{i}", daemon=True)
@@ -59,6 +61,8 @@ class Crew:
     def __exit__(self, kind, error, traceback) -> None:
         """Closes everything, joins the threads, and raises the first failure of a thread."""
         del kind, traceback
+        with self._lock:
+            self._is_ending = True
         self._close_all(error if self._failure is None else self._failure)
         stuck = self._join()
         if self._failure is not None:
@@ -74,7 +78,7 @@ class Crew:
             job()
         except BaseException as error:
             with self._lock:
-                if self._failure is None:
+                if self._failure is None and not self._is_ending:
                     self._failure = error
             self._close_all(error)
 

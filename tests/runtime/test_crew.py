@@ -50,6 +50,18 @@ def test_leaving_the_block_closes_and_joins():
     assert gate.closed.is_set() and gate.error is None and crew.failure is None
 
 
+def test_what_threads_raise_because_the_run_has_ended_is_no_failure():
+    gate = Gate()
+
+    def interrupted():
+        gate.closed.wait(30)
+        raise ConnectionError("closed under me")
+
+    with Crew([interrupted], [gate]) as crew:
+        pass
+    assert crew.failure is None
+
+
 def test_a_failure_of_the_main_thread_closes_with_it():
     gate = Gate()
     with pytest.raises(ZeroDivisionError), Crew([lambda: gate.closed.wait(30)], [gate]):
