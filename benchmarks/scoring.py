@@ -20,7 +20,7 @@ from jopd.types import HostInts
 
 ROWS, MEAN_TOKENS, MOST_TOKENS = 64, 204, 1024
 TURNS, FIRST_PROMPT, RESPONSE, OBSERVATION = 10, 400, 50, 100
-REPEATS = 3
+BATCHES, REPEATS = 3, 4
 
 CONFIG = DecoderConfig(
     vocab_size=32_000,
@@ -54,7 +54,11 @@ Pair = tuple[HostInts, HostInts]
 
 
 def measure() -> dict[str, float]:
-    """Real tokens per CPU-second on fresh rows, in float32 and bfloat16, and on growing rollouts."""
+    """Real tokens per CPU-second on fresh rows, and what a growing rollout costs.
+
+    Each in float32 and bfloat16. A row is `MEAN_TOKENS` long on average, and every token but the
+    first gets its log-prob.
+    """
     params = init_params(CONFIG, jax.random.key(0))
     figures: dict[str, float] = {}
     for dtype in ("float32", "bfloat16"):
@@ -87,54 +91,56 @@ def growing_rollout(seed: int) -> list[Pair]:
 
 
 def _fresh_rows(scorer: TeacherScorer) -> dict[str, float]:
-    def score(seed: int) -> Awaitable[Sequence[Score]]:
-        rows = uneven_rows(seed)
-        return asyncio.gather(
-            *(scorer.score(*row, rollout_id=-1 - i) for i, row in enumerate(rows))
-        )
+    def score(rows: Sequence[Pair]) -> Awaitable[Sequence[Score]]:
+        return asyncio.gather(*(scorer.score(*row, rollout_id=i) for i, row in enumerate(rows)))
 
-    for seed in range(REPEATS + 1):
-        _seconds(lambda seed=seed: score(seed))  # compiles
-    used = [_seconds(lambda seed=seed: score(seed)) for seed in range(1, REPEATS + 1)]
-    tokens = [sum(len(p) + len(r) for p, r in uneven_rows(s)) for s in range(1, REPEATS + 1)]
+    per_cpu_s, per_s = [], []
+    for seed in range(BATCHES):
+        rows = uneven_rows(seed)
+        tokens = sum(len(prompt) + len(response) for prompt, response in rows)
+        cpu, wall = _fastest(lambda _, rows=rows: score(rows))
+        per_cpu_s.append(tokens / cpu)
+        per_s.append(tokens / wall)
     return {
-        "tokens_per_cpu_s": float(np.median([n / cpu for n, (cpu, _) in zip(tokens, used)])),
-        "tokens_per_s": float(np.median([n / wall for n, (_, wall) in zip(tokens, used)])),
+        "tokens_per_cpu_s": float(np.median(per_cpu_s)),
+        "tokens_per_s": float(np.median(per_s)),
     }
 
 
 def _growing(scorer: TeacherScorer) -> dict[str, float]:
-    async def incremental(seed: int) -> None:
-        for prompt, response in growing_rollout(seed):
-            await scorer.score(prompt, response, rollout_id=seed)
+    async def play(rollout: Sequence[Pair]) -> None:
+        for prompt, response in rollout:
+            await scorer.score(prompt, response, rollout_id=ROWS)
 
-    async def from_scratch(seed: int) -> None:
-        for turn, (prompt, response) in enumerate(growing_rollout(seed)):
-            fresh = prompt.copy()
-            fresh[0] = (prompt[0] + 1 + turn) % CONFIG.vocab_size  # shares nothing with any turn
-            await scorer.score(fresh, response, rollout_id=seed)
+    def unrelated(seed: int) -> list[Pair]:
+        turns = growing_rollout(ROWS + seed)
+        return [(np.roll(prompt, turn), response) for turn, (prompt, response) in enumerate(turns)]
 
-    seconds = {}
-    for name, play in (("incremental", incremental), ("from_scratch", from_scratch)):
-        _seconds(lambda play=play: play(100))
-        runs = [_seconds(lambda play=play, seed=seed: play(seed)) for seed in range(101, 104)]
-        seconds[name] = float(np.median([cpu for cpu, _ in runs]))
+    incremental, _ = _fastest(lambda repeat: play(growing_rollout(repeat)))
+    from_scratch, _ = _fastest(lambda repeat: play(unrelated(repeat)))
     return {
-        "growing_incremental_cpu_s": seconds["incremental"],
-        "growing_from_scratch_cpu_s": seconds["from_scratch"],
-        "growing_gain": seconds["from_scratch"] / seconds["incremental"],
+        "growing_incremental_cpu_s": incremental,
+        "growing_from_scratch_cpu_s": from_scratch,
+        "growing_gain": from_scratch / incremental,
     }
 
 
-def _seconds(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
-    """CPU and wall seconds of one run."""
+def _fastest(work: Callable[[int], Awaitable[object]]) -> tuple[float, float]:
+    """CPU and wall seconds of the quickest of some runs: the first ones also compile.
 
-    async def run() -> None:
-        await work()
+    `work` is given the number of the run. Rows whose prompt is one token reuse nothing and may
+    repeat; rollouts must not.
+    """
 
-    cpu, wall = time.process_time(), time.perf_counter()
-    asyncio.run(run())
-    return time.process_time() - cpu, time.perf_counter() - wall
+    async def run(repeat: int) -> None:
+        await work(repeat)
+
+    used = []
+    for repeat in range(REPEATS):
+        cpu, wall = time.process_time(), time.perf_counter()
+        asyncio.run(run(repeat))
+        used.append((time.process_time() - cpu, time.perf_counter() - wall))
+    return min(used)
 
 
 def _ids(rng: np.random.Generator, count: int) -> HostInts:

@@ -1,11 +1,11 @@
 """Which requests share the next batch of the scorer, and what shape it has.
 
-Every size is rounded up to one of a few, so the number of programs is bounded: rows to powers of
-two, the length of a stretch to the buckets, the part of the cache that takes part to the contexts.
+Every size is one of a few, so the number of programs is bounded: rows and contexts grow by fours,
+the lengths of stretches are the buckets.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from jopd.engines.score_cache import PoolIndex, Reuse
@@ -13,6 +13,7 @@ from jopd.engines.score_desk import Request
 from jopd.engines.score_program import ScoreBatch, empty_batch
 
 _LEAST_FILL = 0.75  # a longer stretch is cut in two rather than padded by more than this leaves
+_GROWTH = 4  # from one number of rows or context to the next
 _LOOKAHEAD = 2  # waiting requests that are looked at, in full batches
 
 
@@ -48,29 +49,38 @@ class BatchShapes:
         """Rows of a full batch of this length."""
         return max(1, min(self.max_rows, self.max_tokens // length))
 
+    def row_counts(self, length: int) -> tuple[int, ...]:
+        """Numbers of rows that a batch of this length may have, increasing."""
+        most = self.most_rows(length)
+        return (*itertools.takewhile(lambda rows: rows < most, _powers()), most)
+
     def rows(self, count: int, length: int) -> int:
-        """The smallest number of rows that holds `count`: a power of two, or a full batch."""
-        return min(1 << (count - 1).bit_length(), self.most_rows(length))
+        """Rows of the next batch of `count` stretches: those that they fill, at least by half."""
+        return max(rows for rows in self.row_counts(length) if count >= rows / 2)
 
     def all(self) -> frozenset[tuple[int, int, int]]:
         """(rows, length, context) of every batch that can occur."""
         return frozenset(
-            (self.rows(count, length), length, context)
+            (rows, length, context)
             for length, context in itertools.product(self.buckets, self.contexts)
-            for count in range(1, self.most_rows(length) + 1)
+            for rows in self.row_counts(length)
         )
 
 
 def batch_shapes(
     *, buckets: tuple[int, ...], max_context: int, max_rows: int, max_tokens: int
 ) -> BatchShapes:
-    """Shapes whose contexts double from the largest bucket up to the whole."""
+    """Shapes whose contexts grow from the largest bucket up to the whole."""
     contexts = [buckets[-1]]
     while contexts[-1] < max_context:
-        contexts.append(min(2 * contexts[-1], max_context))
+        contexts.append(min(_GROWTH * contexts[-1], max_context))
     return BatchShapes(
         buckets=buckets, contexts=tuple(contexts), max_rows=max_rows, max_tokens=max_tokens
     )
+
+
+def _powers() -> Iterator[int]:
+    return (_GROWTH**exponent for exponent in itertools.count())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,40 +126,62 @@ class Planner:
         self._pool_rows = pool_rows
         self._index = PoolIndex(pool_rows, shapes.contexts[-1])
 
-    def plan(self, waiting: Sequence[Request]) -> Plan:
+    def plan(self, waiting: Sequence[Request]) -> tuple[Plan, ...]:
         """Takes the oldest request and those of its shape; marks what it takes as started.
 
         Args:
           waiting: requests that are not fully started, oldest first; at least one.
+
+        Returns:
+          Batches that may run in any order: none reads a row that another one writes.
         """
-        shape: tuple[int, int] | None = None
+        stretches, (length, context) = self._take(waiting)
+        plans = []
+        while stretches:
+            rows = self._shapes.rows(len(stretches), length)
+            plans.append(self._filled(stretches[:rows], rows, length, context))
+            stretches = stretches[rows:]
+        return tuple(plans)
+
+    def _take(self, waiting: Sequence[Request]) -> tuple[list[Stretch], tuple[int, int]]:
+        """Stretches of one length and context, no more than a full batch; and these two sizes."""
         stretches: list[Stretch] = []
-        busy: set[int] = set()
-        most = len(waiting)
+        chosen = (0, 0)
+        written: set[int] = set()
+        read: set[int] = set()
         for request in waiting[: _LOOKAHEAD * self._shapes.max_rows]:
-            limit = max(request.first, request.started)
             reuse = self._index.find(
-                request.inputs, rollout_id=request.rollout_id, limit=limit, busy=busy
+                request.inputs,
+                rollout_id=request.rollout_id,
+                limit=max(request.first, request.started),
+                busy=written,
             )
             if reuse is None:
                 continue
-            length = self._shapes.length(len(request.inputs) - reuse.shared)
-            stop = min(reuse.shared + length, len(request.inputs))
-            context = self._shapes.context(stop)
-            if shape is None:
-                shape, most = (length, context), self._shapes.most_rows(length)
-            if shape == (length, context):
-                stretches.append(self._take(request, reuse, stop, busy))
-            if len(stretches) == most:
+            stop, sizes = self._sizes(request, reuse)
+            if not stretches:
+                chosen = sizes
+            if sizes != chosen:
+                continue
+            stretch = self._start(request, reuse, stop, written | read)
+            stretches.append(stretch)
+            written.add(stretch.destination)
+            read.update([reuse.row] if reuse.shared else [])
+            full = len(stretches) == self._shapes.most_rows(chosen[0])
+            if full or len(written | read) == self._pool_rows:
                 break
-        assert shape is not None, "nothing is busy when the oldest request is looked at"
-        return self._filled(stretches, *shape)
+        return stretches, chosen
 
-    def _take(self, request: Request, reuse: Reuse, stop: int, busy: set[int]) -> Stretch:
+    def _sizes(self, request: Request, reuse: Reuse) -> tuple[int, tuple[int, int]]:
+        """Where the next stretch stops; its length and its context."""
+        length = self._shapes.length(len(request.inputs) - reuse.shared)
+        stop = min(reuse.shared + length, len(request.inputs))
+        return stop, (length, self._shapes.context(stop))
+
+    def _start(self, request: Request, reuse: Reuse, stop: int, busy: Set[int]) -> Stretch:
         destination = self._index.claim(
             request.inputs[:stop], rollout_id=request.rollout_id, reuse=reuse, busy=busy
         )
-        busy.add(destination)
         reused = 0 if request.started else reuse.shared
         request.started = stop
         return Stretch(
@@ -161,13 +193,8 @@ class Planner:
             destination=destination,
         )
 
-    def _filled(self, stretches: Sequence[Stretch], length: int, context: int) -> Plan:
-        batch = empty_batch(
-            self._shapes.rows(len(stretches), length),
-            length,
-            pool_rows=self._pool_rows,
-            context=context,
-        )
+    def _filled(self, stretches: Sequence[Stretch], rows: int, length: int, context: int) -> Plan:
+        batch = empty_batch(rows, length, pool_rows=self._pool_rows, context=context)
         for row, stretch in enumerate(stretches):
             _fill(batch, row, stretch)
         return Plan(stretches=tuple(stretches), batch=batch, context=context)

@@ -8,6 +8,7 @@ stretch longer than the largest bucket takes several batches.
 
 import asyncio
 import threading
+import time
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Literal
@@ -47,7 +48,8 @@ class ScorerSettings:
       head_chunk: tokens whose logits exist at one time.
       compute_dtype: type of activations and matrices, "float32" or "bfloat16".
       cache_dtype: type of the KV pool.
-      deadline_s: a score that takes longer fails; the first ones wait for compilations.
+      deadline_s: a score fails when no batch was started or finished for so long; compiling
+        counts as no progress.
     """
 
     cache_rows: int
@@ -121,6 +123,7 @@ class TeacherScorer:
         self._planner = Planner(shapes, pool_rows=settings.cache_rows)
         self._vocab_size = config.vocab_size
         self._counts = ScorerCounts()
+        self._progress_s = time.monotonic()
         self._desk = Desk()
         self._thread = threading.Thread(target=self._work, name="teacher-scorer")
         self._thread.start()
@@ -135,17 +138,26 @@ class TeacherScorer:
 
         Raises:
           ValueError: the prompt is empty, an id is negative, or both together pass `max_context`.
-          EngineError: the scorer has died or is closed, or the deadline has passed.
+          EngineError: the scorer has died or is closed, or the deadline of `settings` has passed.
         """
         request = self._request(prompt, response, rollout_id)
         if not len(response):
             return Score(logprobs=request.logprobs, mask=request.mask)
         self._desk.submit(request)
+        return await self._answer_of(request)
+
+    async def _answer_of(self, request: Request) -> Score:
+        deadline_s, asked_s = self._settings.deadline_s, time.monotonic()
+        answer = asyncio.wrap_future(request.answer)
         try:
-            async with asyncio.timeout(self._settings.deadline_s):
-                return await asyncio.wrap_future(request.answer)
-        except TimeoutError as error:
-            raise EngineError(f"no score within {self._settings.deadline_s:g} s") from error
+            while not answer.done():
+                left_s = max(asked_s, self._progress_s) + deadline_s - time.monotonic()
+                if left_s <= 0:
+                    raise EngineError(f"no score and no progress for {deadline_s:g} s")
+                await asyncio.wait([answer], timeout=left_s)
+            return answer.result()
+        finally:
+            answer.cancel()
 
     def close(self) -> None:
         """Fails every waiting and later request with EngineError and ends the worker."""
@@ -174,13 +186,13 @@ class TeacherScorer:
         return listed & self._known[np.where(listed, ids, 0)]
 
     def _work(self) -> None:
-        """The worker: starts a batch, answers the one before it, until the desk closes."""
+        """The worker: starts batches, answers those before them, until the desk closes."""
         with _Surfacing(self._desk):
-            running: tuple[Plan, Float[Array, "B T"]] | None = None
-            while (waiting := self._desk.wait(block=running is None)) is not None:
-                started = self._start(self._planner.plan(waiting)) if waiting else None
-                if running is not None:
-                    self._finish(*running)
+            running: list[tuple[Plan, Float[Array, "B T"]]] = []
+            while (waiting := self._desk.wait(block=not running)) is not None:
+                started = [self._start(plan) for plan in self._planner.plan(waiting)]
+                for plan, logprobs in running:
+                    self._finish(plan, logprobs)
                 running = started
 
     def _start(self, plan: Plan) -> tuple[Plan, Float[Array, "B T"]]:
@@ -194,6 +206,7 @@ class TeacherScorer:
             reused_tokens=counts.reused_tokens + sum(s.reused for s in plan.stretches),
             compilations=len(self._program.shapes),
         )
+        self._progress_s = time.monotonic()
         return plan, logprobs
 
     def _finish(self, plan: Plan, logprobs: Float[Array, "B T"]) -> None:
@@ -202,6 +215,7 @@ class TeacherScorer:
             stretch.request.logprobs[in_response] = row[in_row]
             if stretch.is_last:
                 self._answer(stretch.request)
+        self._progress_s = time.monotonic()
 
     def _answer(self, request: Request) -> None:
         finite = np.isfinite(request.logprobs)

@@ -372,7 +372,7 @@ def test_a_process_that_forgets_to_close_its_scorer_ends():
 
 def test_a_score_that_takes_too_long_fails_with_the_deadline(start):
     scorer = start(deadline_s=0.001, head_chunk=18)  # no other test has compiled its programs
-    with pytest.raises(EngineError, match=r"no score within 0\.001 s"):
+    with pytest.raises(EngineError, match=r"no progress for 0\.001 s"):
         score_one(scorer, (np.ones(4, np.int32), np.ones(4, np.int32)))
 
 
@@ -392,7 +392,7 @@ def test_nothing_is_compiled_after_every_shape_was_met(start):
 
 def test_compilations_are_bounded_by_the_planned_shapes(shared_scorer):
     shapes = batch_shapes(buckets=(32,), max_context=64, max_rows=4, max_tokens=128)
-    assert shared_scorer.counts.compilations <= len(shapes.all()) == 6
+    assert shared_scorer.counts.compilations <= len(shapes.all()) == 4
 
 
 def test_scores_on_a_mesh_equal_those_on_one_device(start):
