@@ -171,7 +171,7 @@ def test_a_dying_scorer_ends_the_run_with_its_own_error(tmp_path):
     process = start(tmp_path / "run", scorer__deadline_s=0.0)
     output, _ = process.communicate(timeout=600)
     assert process.returncode != 0
-    assert "EngineError: no score within 0 s" in output
+    assert "EngineError: no score and no progress for 0 s" in output
 
 
 @pytest.mark.parametrize(
