@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 from jopd.models.architectures import DecoderConfig, RopeScaling
 
-SAVED = "matrix product"  # name of what is kept for the backward pass; the rest is recomputed
+SAVED = "matrix product"  # checkpoint name of what is worth keeping for the backward pass
 
 INIT_STD = 0.02  # deviation of random matrices
 _product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
@@ -68,7 +68,7 @@ class Projection(nnx.Module):
 
     def __call__(self, x: Float[Array, "B L *inputs"]) -> Float[Array, "B L *outputs"]:
         """The map of `x`."""
-        y = project(self.equation, x, self.kernel[...])
+        y = jnp.asarray(project(self.equation, x, self.kernel[...]))
         return y + self.bias[...].astype(y.dtype)[None, None] if self.has_bias else y
 
 
