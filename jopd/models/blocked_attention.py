@@ -14,8 +14,11 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jax.experimental.custom_partitioning import custom_partitioning
 from jaxtyping import Array, Bool, Float, Int
+
+from jopd.models.layers import SAVED
 
 _BLOCK = 64
 _MASKED = -1e30
@@ -68,7 +71,7 @@ def _attend(
 
 
 def _attend_forward(query, key, value, segments):
-    mixed, logsumexp = _forward(query, key, value, segments)
+    mixed, logsumexp = checkpoint_name(_forward(query, key, value, segments), SAVED)
     return mixed, (query, key, value, segments, mixed, logsumexp)
 
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from jopd.models.architectures import DecoderConfig
-from jopd.models.attention import Backend, attend, cache_mask, masked_attention
-from jopd.models.layers import GatedMLP, Projection, RMSNorm, rotary_angles, rotate
+from jopd.models.attention import Backend, attend, cached_attention
+from jopd.models.layers import INIT_STD, SAVED, GatedMLP, Projection, RMSNorm, rotary_angles, rotate
 from jopd.types import Params
 
 
@@ -34,27 +35,22 @@ class KVCache:
 
 
 class Attention(nnx.Module):
-    """Grouped-query self-attention with rotary positions."""
+    """Grouped-query self-attention with rotary positions, up to the mixing of values."""
 
-    def __init__(self, config: DecoderConfig, rngs: nnx.Rngs):
+    def __init__(self, config: DecoderConfig):
         width, head = config.hidden_size, config.head_dim
         heads, kv_heads = (config.num_heads, head), (config.num_kv_heads, head)
-        self.query = Projection(
-            "BLD,DNH->BLNH", (width, *heads), rngs, bias=heads if config.qkv_bias else ()
-        )
-        self.key = Projection(
-            "BLD,DKH->BLKH", (width, *kv_heads), rngs, bias=kv_heads if config.qkv_bias else ()
-        )
-        self.value = Projection(
-            "BLD,DKH->BLKH", (width, *kv_heads), rngs, bias=kv_heads if config.qkv_bias else ()
-        )
-        self.output = Projection("BLNH,NHD->BLD", (*heads, width), rngs)
+        bias, kv_bias = (heads, kv_heads) if config.qkv_bias else ((), ())
+        self.query = Projection("BLD,DNH->BLNH", (width, *heads), bias=bias)
+        self.key = Projection("BLD,DKH->BLKH", (width, *kv_heads), bias=kv_bias)
+        self.value = Projection("BLD,DKH->BLKH", (width, *kv_heads), bias=kv_bias)
+        self.output = Projection("BLNH,NHD->BLD", (*heads, width))
+        self.qk_norm = config.qk_norm
         if config.qk_norm:
             self.query_norm = RMSNorm(head, config.rms_norm_eps)
             self.key_norm = RMSNorm(head, config.rms_norm_eps)
-        self.qk_norm = config.qk_norm
         scaling = config.rope_scaling
-        self.rope_scale = 1.0 if scaling is None else scaling.attention_factor
+        self.rotary_scale = 1.0 if scaling is None else scaling.attention_factor
 
     def project(
         self, x: Float[Array, "B L D"], angles: Float[Array, "B L half"]
@@ -63,17 +59,18 @@ class Attention(nnx.Module):
         query, key, value = self.query(x), self.key(x), self.value(x)
         if self.qk_norm:
             query, key = self.query_norm(query), self.key_norm(key)
-        return rotate(query, angles, self.rope_scale), rotate(key, angles, self.rope_scale), value
+        query, key = (rotate(x, angles, self.rotary_scale) for x in (query, key))
+        return query, key, value
 
 
 class Block(nnx.Module):
     """One pre-norm decoder block; `mix` is the attention between its two halves."""
 
-    def __init__(self, config: DecoderConfig, rngs: nnx.Rngs):
+    def __init__(self, config: DecoderConfig):
         self.input_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.attention = Attention(config, rngs)
+        self.attention = Attention(config)
         self.post_norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-        self.mlp = GatedMLP(config, rngs)
+        self.mlp = GatedMLP(config)
 
     def __call__(
         self, x: Float[Array, "B L D"], angles: Float[Array, "B L half"], mix: Any
@@ -85,8 +82,10 @@ class Block(nnx.Module):
 
 
 @functools.lru_cache(maxsize=64)
-def _block_graph(config: DecoderConfig) -> Any:
-    return nnx.split(nnx.eval_shape(lambda: Block(config, nnx.Rngs(0))))[0]
+def _block_parts(config: DecoderConfig) -> tuple[Any, Params]:
+    """Graph definition and abstract parameters of one block."""
+    graph, state = nnx.split(nnx.eval_shape(lambda: Block(config)))
+    return graph, nnx.to_pure_dict(state)
 
 
 @functools.lru_cache(maxsize=64)
@@ -94,27 +93,37 @@ def _norm_graph(config: DecoderConfig) -> Any:
     return nnx.split(nnx.eval_shape(lambda: RMSNorm(config.hidden_size, config.rms_norm_eps)))[0]
 
 
-def init_params(config: DecoderConfig, key: PRNGKeyArray, dtype: Any = jnp.float32) -> Params:
-    """Random parameters: matrices normal with deviation 0.02, norms 1, biases 0."""
-    layers_key, embed_key, head_key = jax.random.split(key, 3)
-
-    def layer(layer_key: PRNGKeyArray) -> Params:
-        return nnx.to_pure_dict(nnx.state(Block(config, nnx.Rngs(layer_key))))
-
-    shape = (config.vocab_size, config.hidden_size)
-    params = {
-        "embed": {"embedding": 0.02 * jax.random.normal(embed_key, shape)},
-        "layers": jax.vmap(layer)(jax.random.split(layers_key, config.num_layers)),
-        "final_norm": {"scale": jnp.ones((config.hidden_size,))},
-    }
-    if not config.tie_embeddings:
-        params["head"] = {"kernel": 0.02 * jax.random.normal(head_key, shape)}
-    return jax.tree.map(lambda leaf: leaf.astype(dtype), params)
-
-
 def abstract_params(config: DecoderConfig, dtype: Any = jnp.float32) -> Params:
     """The tree of `init_params` as shapes and types."""
-    return jax.eval_shape(lambda: init_params(config, jax.random.key(0), dtype))
+
+    def stacked(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((config.num_layers, *leaf.shape), dtype)
+
+    table = jax.ShapeDtypeStruct((config.vocab_size, config.hidden_size), dtype)
+    params = {
+        "embed": {"embedding": table},
+        "layers": jax.tree.map(stacked, _block_parts(config)[1]),
+        "final_norm": {"scale": jax.ShapeDtypeStruct((config.hidden_size,), dtype)},
+    }
+    return params if config.tie_embeddings else params | {"head": {"kernel": table}}
+
+
+def init_params(config: DecoderConfig, key: PRNGKeyArray, dtype: Any = jnp.float32) -> Params:
+    """Random parameters: matrices normal with deviation INIT_STD, norms 1, biases 0."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(abstract_params(config, dtype))
+    names = [jax.tree_util.keystr(path[-1:], simple=True) for path, _ in leaves]
+    sizes = [
+        leaf.size if name in ("kernel", "embedding") else 0
+        for name, (_, leaf) in zip(names, leaves, strict=True)
+    ]
+    # One draw for all: a random generator is slow to compile, and each shape would be another.
+    draws = INIT_STD * jax.random.normal(key, (sum(sizes),))
+    pieces = jnp.split(draws, np.cumsum(sizes)[:-1].tolist())
+    values = [
+        piece.reshape(leaf.shape) if size else jnp.full(leaf.shape, float(name == "scale"))
+        for name, (_, leaf), size, piece in zip(names, leaves, sizes, pieces, strict=True)
+    ]
+    return jax.tree.unflatten(structure, [value.astype(dtype) for value in values])
 
 
 def output_head(params: Params, config: DecoderConfig) -> Float[Array, "V D"]:
@@ -156,10 +165,11 @@ def hidden_states(
       positions: position of each token inside its document.
       segment_ids: tokens read earlier tokens of their own segment only; 0 where empty.
       compute_dtype: type of activations and matrix operands; norms and softmax are float32.
-      remat: recompute each block in the backward pass instead of keeping its activations.
+      remat: keep only each block's input for the backward pass and recompute the rest; without it
+        the matrix products are kept too, and only what is cheap is recomputed.
       attention: backend, see `attention.attend`.
     """
-    graph = _block_graph(config)
+    graph, _ = _block_parts(config)
     angles = rotary_angles(config, positions)
 
     def mix(query, key, value):
@@ -169,7 +179,11 @@ def hidden_states(
         return nnx.merge(graph, layer)(x, angles, mix)
 
     x = _embed(params, tokens, compute_dtype)
-    x, _ = jax.lax.scan(jax.checkpoint(block) if remat else block, x, params["layers"])
+    policies = jax.checkpoint_policies
+    policy = policies.nothing_saveable if remat else policies.save_only_these_names(SAVED)
+    # A scan keeps the recomputation apart from the forward pass: nothing to prevent.
+    block = jax.checkpoint(block, policy=policy, prevent_cse=False)
+    x, _ = jax.lax.scan(block, x, params["layers"])
     return nnx.merge(_norm_graph(config), params["final_norm"])(x)
 
 
@@ -191,10 +205,9 @@ def extend(
     Returns:
       Hidden states after the final norm, and the cache with the tokens in it.
     """
-    graph = _block_graph(config)
+    graph, _ = _block_parts(config)
     angles = rotary_angles(config, positions)
     rows = jnp.arange(tokens.shape[0])[:, None]
-    mask = cache_mask(positions, cache.keys.shape[2])
 
     def block(carry, layer):
         x, keys, values = carry
@@ -205,8 +218,8 @@ def extend(
             new_values = values.at[index, rows, positions].set(
                 value.astype(values.dtype), mode="drop"
             )
-            seen = new_keys[index].astype(query.dtype), new_values[index].astype(query.dtype)
-            return masked_attention(query, *seen, mask), (new_keys, new_values)
+            mixed = cached_attention(query, new_keys, new_values, index, positions)
+            return mixed, (new_keys, new_values)
 
         x, kept = nnx.merge(graph, weights)(x, angles, mix)
         return (x, *kept), None

@@ -1,5 +1,7 @@
 """The parts of a decoder block: projections, norm, rotary positions, gated MLP.
 
+Modules say what parameters mean; their first values come from `decoder.init_params`.
+
 Einsum letters of the package: B batch, L length (T queries, S keys), D width, N query heads, K key
 and value heads, G = N / K, H head width, F width inside the MLP, V vocabulary.
 """
@@ -57,11 +59,9 @@ project.defvjp(_project_forward, _project_backward)
 class Projection(nnx.Module):
     """A linear map along an einsum equation, with or without a bias."""
 
-    def __init__(
-        self, equation: str, shape: tuple[int, ...], rngs: nnx.Rngs, *, bias: tuple[int, ...] = ()
-    ):
+    def __init__(self, equation: str, shape: tuple[int, ...], *, bias: tuple[int, ...] = ()):
         self.equation = equation
-        self.kernel = nnx.Param(INIT_STD * jax.random.normal(rngs.params(), shape))
+        self.kernel = nnx.Param(jnp.zeros(shape))
         self.has_bias = bool(bias)
         if bias:
             self.bias = nnx.Param(jnp.zeros(bias))
@@ -90,11 +90,11 @@ class RMSNorm(nnx.Module):
 class GatedMLP(nnx.Module):
     """SwiGLU: down(silu(gate(x)) * up(x))."""
 
-    def __init__(self, config: DecoderConfig, rngs: nnx.Rngs):
+    def __init__(self, config: DecoderConfig):
         width, hidden = config.hidden_size, config.intermediate_size
-        self.gate = Projection("BLD,DF->BLF", (width, hidden), rngs)
-        self.up = Projection("BLD,DF->BLF", (width, hidden), rngs)
-        self.down = Projection("BLF,FD->BLD", (hidden, width), rngs)
+        self.gate = Projection("BLD,DF->BLF", (width, hidden))
+        self.up = Projection("BLD,DF->BLF", (width, hidden))
+        self.down = Projection("BLF,FD->BLD", (hidden, width))
 
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
         """The MLP of every token."""

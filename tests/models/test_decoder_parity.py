@@ -1,5 +1,7 @@
 """The decoder against transformers: same weights, same hidden states, logits and greedy tokens."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,17 @@ transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.torch
 
 FAMILIES = {
-    "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM, {}),
+    "qwen2": (
+        transformers.Qwen2Config,
+        transformers.Qwen2ForCausalLM,
+        {
+            "rope_scaling": {
+                "rope_type": "yarn",
+                "factor": 4.0,
+                "original_max_position_embeddings": 16,
+            }
+        },
+    ),
     "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM, {"head_dim": 16}),
     "qwen3 tied": (
         transformers.Qwen3Config,
@@ -153,6 +165,28 @@ def test_padded_documents_have_the_logits_of_transformers(pair):
     for row, document in zip(ours, DOCUMENTS, strict=True):
         theirs = reference_logits(model, document)
         np.testing.assert_allclose(row[: len(document)], theirs, atol=2e-4, rtol=0)
+
+
+def test_every_layer_has_the_hidden_states_of_transformers(pair):
+    """Compared after the final norm, with the model cut off behind each layer."""
+    model, config, params = pair
+    document = DOCUMENTS[0]
+    with torch.no_grad():
+        theirs = model.model(torch.tensor(document[None]), output_hidden_states=True).hidden_states
+        theirs = [*map(model.model.norm, theirs[:-1]), theirs[-1]]
+    tokens = jnp.asarray(document[None])
+    positions, segments = jnp.arange(len(document))[None], jnp.ones_like(tokens)
+    for depth in range(1, config.num_layers + 1):
+        layers = jax.tree.map(lambda leaf, depth=depth: leaf[:depth], params["layers"])
+        ours = hidden_states(
+            params | {"layers": layers},
+            dataclasses.replace(config, num_layers=depth),
+            tokens,
+            positions,
+            segments,
+            compute_dtype=jnp.float32,
+        )
+        np.testing.assert_allclose(ours, theirs[depth].numpy(), atol=1e-4)
 
 
 def test_greedy_generation_gives_the_tokens_of_transformers(pair):
