@@ -1,10 +1,10 @@
 import json
 import os
-import resource
 import threading
 
 import numpy as np
 import pytest
+from full_disk import files_up_to
 from made_turns import make_rollout_turns, make_turn, names
 
 from jopd.experience.queue import ExperienceQueue, QueueSettings
@@ -176,19 +176,13 @@ def test_a_resumed_run_records_nothing_twice(tmp_path, per_file):
     assert [r["rollout_id"] for r in read_rollouts(tmp_path)] == order
 
 
-@pytest.fixture
-def tiny_disk():
-    """No file may grow past 2,000 bytes, as on a disk that is full."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, tiny_disk):
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path):
     recorder = Recorder(tmp_path)
     recorder.record(make_rollout(0, []), make_rollout_turns(0, 9), enqueue_update=0)
-    with pytest.raises(OSError, match=r"cannot write .*turns-00000.jsonl: File too large"):
+    with (
+        files_up_to(2000),
+        pytest.raises(OSError, match=r"cannot write .*turns-00000.jsonl: File too large"),
+    ):
         recorder.close()
     whole = recorded(tmp_path)
     assert whole == [(0, i) for i in range(len(whole))]

@@ -2,7 +2,6 @@ import dataclasses
 import errno
 import json
 import re
-import resource
 import tracemalloc
 
 import jax
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import safetensors
 import safetensors.numpy
+from full_disk import files_up_to
 from jax.sharding import NamedSharding, SingleDeviceSharding
 from jax.sharding import PartitionSpec as P
 
@@ -365,13 +365,8 @@ def test_a_disk_without_room_is_refused_before_anything_is_written(tmp_path):
 
 def test_a_write_that_fails_midway_leaves_nothing_behind(tmp_path):
     params = random_params(QWEN2)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # as if the disk filled up in a file
-    try:
-        with pytest.raises(OSError) as error:
-            save(tmp_path / "model", params, QWEN2)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with files_up_to(4096), pytest.raises(OSError) as error:
+        save(tmp_path / "model", params, QWEN2)
     assert error.value.errno == errno.EFBIG
     assert f"could not write {tmp_path / 'model'}" in str(error.value)
     assert re.search(r"its disk has \d+ bytes free", str(error.value))
