@@ -1,24 +1,30 @@
-"""A teacher with the student's weights must leave nothing to learn: teacher - behaviour is zero.
+"""A teacher with the student's weights must leave nothing to learn.
 
-The same comparison is made once more with scores that are wrong in the two ways that are easily
-overlooked, one place off and at another temperature, to show that it would notice.
+Teacher minus behaviour log-probs are zero, and so is the gradient of the update that is made of
+them. The same comparisons are made once more with scores that are wrong in the two ways that are
+easily overlooked, one place off and at another temperature, to show that they would notice.
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
+from jopd.algorithms.distillation import weighted_opd_loss
 from jopd.engines.base import Engine, Sampling, Score, Scorer
 from jopd.engines.factory import make_engine, make_scorer
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
+from jopd.experience.batching import RowLayout, pack
+from jopd.learner.update import Updater, UpdateSettings
 from jopd.models.architectures import DecoderConfig
 from jopd.models.decoder import hidden_states, init_params, output_head
-from jopd.types import Generation, WeightSnapshot
+from jopd.types import Generation, Speaker, Turn, WeightSnapshot
 
 MAX_CONTEXT = 64
 CONFIG = DecoderConfig(
@@ -39,6 +45,13 @@ CONFIG = DecoderConfig(
 )
 PARAMS = jax.tree.map(lambda leaf: 3 * leaf, init_params(CONFIG, jax.random.key(0)))
 BOUND = 1e-4  # float32 sums in another order
+LEARNER = UpdateSettings(
+    rows_per_micro_batch=2,
+    row_length=MAX_CONTEXT,
+    compute_dtype="float32",
+    remat=False,
+    head_chunk=16,
+)
 
 
 @dataclass(frozen=True)
@@ -145,6 +158,38 @@ def largest_advantage(turn: Scored, teacher: np.ndarray) -> float:
     return float(np.abs(teacher - turn.generation.logprobs).max())
 
 
+def gradient_norm(turns: list[Scored], teacher: Callable[[Scored], np.ndarray]) -> float:
+    """Norm of the update's gradient, from the learner's own path, for a teacher's scores."""
+    trained = [as_turn(i, turn, teacher(turn)) for i, turn in enumerate(turns)]
+    layout = RowLayout.for_batch(
+        len(trained), rows_per_micro_batch=LEARNER.rows_per_micro_batch, row_length=MAX_CONTEXT
+    )
+    packed = pack(trained, layout, reduction="seq-mean-token-mean")
+    updater = Updater(CONFIG, optax.identity(), weighted_opd_loss, LEARNER)
+    _, gradient = updater.gradient(PARAMS, packed.batch, packed.used_micro_batches)
+    return float(optax.tree.norm(gradient))
+
+
+def as_turn(number: int, scored: Scored, teacher_logprobs: np.ndarray) -> Turn:
+    return Turn(
+        rollout_id=number,
+        index=0,
+        task_id="made",
+        domain="made",
+        policy_version=0,
+        speaker=Speaker.STUDENT,
+        sampling_temperature=0.7,
+        prompt_tokens=scored.prompt,
+        response_tokens=scored.generation.tokens,
+        response_mask=np.ones(len(scored.generation.tokens), bool),
+        behaviour_logprobs=scored.generation.logprobs,
+        teacher_logprobs=teacher_logprobs.astype(np.float32),
+        teacher_mask=None,
+        prompt_truncated=False,
+        response_truncated=False,
+    )
+
+
 def test_a_teacher_with_the_students_weights_gives_zero_advantage(turns):
     for turn in turns:
         np.testing.assert_allclose(turn.advantage, 0.0, atol=BOUND)
@@ -172,3 +217,16 @@ def test_the_check_notices_scores_at_another_temperature(turns, temperature):
         assert (
             largest_advantage(turn, scored_otherwise(turn, temperature=temperature)) > 100 * BOUND
         )
+
+
+def test_the_update_finds_nothing_to_learn(turns):
+    nothing = gradient_norm(turns, lambda turn: turn.score.logprobs)
+    something = gradient_norm(turns, lambda turn: turn.score.logprobs - 1.0)
+    assert nothing < 1e-5 * something
+
+
+@pytest.mark.parametrize("mistake", [{"shift": 1}, {"shift": -1}, {"temperature": 0.7}])
+def test_the_update_would_learn_from_wrong_scores(turns, mistake):
+    right = gradient_norm(turns, scored_otherwise)
+    wrong = gradient_norm(turns, lambda turn: scored_otherwise(turn, **mistake))
+    assert wrong > 1e4 * right
