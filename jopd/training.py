@@ -79,10 +79,10 @@ class TrainingParts:
         prompt_tokens = engine.prefilled_tokens + engine.reused_tokens
         return {
             **self.stream.metrics(),
-            "explore/generated_tokens": engine.generated_tokens,
+            "explore/generated_tokens": float(engine.generated_tokens),
             "explore/reused_share": engine.reused_tokens / max(prompt_tokens, 1),
-            "teacher/scored_tokens": scorer.scored_tokens,
-            "teacher/masked_tokens": scorer.masked_tokens,
+            "teacher/scored_tokens": float(scorer.scored_tokens),
+            "teacher/masked_tokens": float(scorer.masked_tokens),
         }
 
     def report(self, update_index: int, metrics: Mapping[str, float]) -> None:

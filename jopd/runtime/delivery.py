@@ -53,8 +53,8 @@ class Delivery:
         outcomes, self._fresh_outcomes = self._fresh_outcomes, []
         fresh = {"explore/success_rate": sum(outcomes) / len(outcomes)} if outcomes else {}
         return {
-            "explore/rollouts": self._rollouts,
-            "explore/env_errors": self._env_errors,
+            "explore/rollouts": float(self._rollouts),
+            "explore/env_errors": float(self._env_errors),
             **fresh,
         }
 

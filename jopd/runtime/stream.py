@@ -68,7 +68,7 @@ class ExperienceStream:
     def metrics(self) -> dict[str, float]:
         """Where every produced turn is, and what was delivered."""
         balance = turn_balance(self.queue, self.reader)
-        return {
+        named = {
             "queue/turns": balance["queued"],
             "queue/produced_turns": balance["produced"],
             "queue/stale_turns": balance["stale"],
@@ -76,8 +76,8 @@ class ExperienceStream:
             "queue/invalid_turns": balance["invalid"],
             "queue/discarded_turns": balance["discarded"],
             "queue/trained_turns": balance["trained"],
-            **self.delivery.metrics(),
         }
+        return {name: float(count) for name, count in named.items()} | self.delivery.metrics()
 
     def close(self) -> None:
         """Closes the queue and the recorded files."""

@@ -1,55 +1,18 @@
 import asyncio
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from corridor import END, TASK, WORDS, Corridor, make_player, walker
 
-from jopd.engines.scripted import ScriptedEngine, ScriptedScorer
+from jopd.engines.scripted import ScriptedScorer
 from jopd.envs.base import LocalEnv
-from jopd.rollout.prompts import PromptSettings, load_style
-from jopd.rollout.runner import Player, RolloutSettings, run_rollout, seed_of_turn
+from jopd.rollout.runner import run_rollout, seed_of_turn
 from jopd.types import Speaker, StopReason, WeightSnapshot
 
-sys.path.insert(0, str(Path(__file__).parent))
-from corridor import END, TASK, WORDS, Corridor
 
-
-class WordIds:
-    """Ids of the corridor's words; a prompt is the words of its messages that are known."""
-
-    stop_ids = (END,)
-
-    def render_chat(self, messages):
-        words = " ".join(m["content"] for m in messages).split()
-        return np.array([WORDS.index(w) for w in words if w in WORDS], np.int32)
-
-    def decode(self, ids):
-        return " ".join(WORDS[i] for i in ids.tolist() if i != END)
-
-
-def walker(*moves: str):
-    """Answers each prompt with the next move."""
-    left = list(moves)
-    return ScriptedEngine(lambda prompt, seed: (WORDS.index(left.pop(0)), END))
-
-
-def play(engine, *, horizon=10, max_prompt_tokens=50, overflow="end", scorer=None):
-    settings = RolloutSettings(
-        horizon=horizon,
-        max_prompt_tokens=max_prompt_tokens,
-        max_response_tokens=4,
-        temperature=1.0,
-        overflow=overflow,
-    )
-    player = Player(
-        engine=engine,
-        scorer=scorer,
-        tokenizer=WordIds(),
-        style=load_style(PromptSettings(style="webshop_plain", template_file="")),
-        settings=settings,
-    )
+def play(engine, **changes):
+    player = make_player(engine, **changes)
     coroutine = run_rollout(TASK, rollout_id=7, env=LocalEnv(Corridor()), player=player, seed=3)
     return asyncio.run(coroutine)
 
