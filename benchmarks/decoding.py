@@ -11,31 +11,24 @@ from dataclasses import replace
 import jax
 import numpy as np
 
+from benchmarks.workload import (
+    PROMPT_TOKENS,
+    QWEN3,
+    RESPONSE_TOKENS,
+    SLOTS,
+    least_seconds,
+    random_ids,
+)
 from jopd.engines.base import Sampling
 from jopd.engines.jetstream_driver import JetStreamDriver
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.models.architectures import DecoderConfig
 from jopd.models.decoder import init_params
-from jopd.types import HostInts, WeightSnapshot
+from jopd.types import WeightSnapshot
 
-SLOTS, PROMPT, RESPONSE, REPEATS = 16, 256, 64, 3
+REPEATS = 3
 TURNS, FIRST_PROMPT, TURN_RESPONSE, OBSERVATION = 10, 400, 50, 100
-CONFIG = DecoderConfig(
-    vocab_size=32_000,
-    hidden_size=256,
-    intermediate_size=1024,
-    num_layers=6,
-    num_heads=4,
-    num_kv_heads=2,
-    head_dim=64,
-    rope_theta=1e6,
-    rms_norm_eps=1e-6,
-    tie_embeddings=True,
-    qkv_bias=False,
-    qk_norm=True,
-    max_positions=4096,
-    model_type="qwen3",
-)
+CONFIG = DecoderConfig.from_hugging_face(QWEN3)
 SETTINGS = JetStreamSettings(slots=SLOTS, max_context=512, max_prompt=256)
 LONG_SETTINGS = replace(SETTINGS, slots=4, max_context=2048, max_prompt=1984)
 
@@ -57,33 +50,30 @@ def _decoding(
 ) -> dict[str, float]:
     """Sixteen responses of 64 tokens after prompts of 256; best of three, with prefill and not."""
     driver = JetStreamDriver(CONFIG, snapshot, settings)
-    spent = {tokens: _seconds(driver, tokens, temperature) for tokens in (1, RESPONSE)}
+    spent = {tokens: _seconds(driver, tokens, temperature) for tokens in (1, RESPONSE_TOKENS)}
     driver.close()
-    (first_wall, first_cpu), (wall, cpu) = spent[1], spent[RESPONSE]
-    later = SLOTS * (RESPONSE - 1)
+    (first_cpu, first_wall), (cpu, wall) = spent[1], spent[RESPONSE_TOKENS]
+    later = SLOTS * (RESPONSE_TOKENS - 1)
     return {
-        f"{name}_tokens_per_s": SLOTS * RESPONSE / wall,
-        f"{name}_tokens_per_cpu_s": SLOTS * RESPONSE / cpu,
+        f"{name}_tokens_per_s": SLOTS * RESPONSE_TOKENS / wall,
+        f"{name}_tokens_per_cpu_s": SLOTS * RESPONSE_TOKENS / cpu,
         f"{name}_decode_only_tokens_per_s": later / (wall - first_wall),
         f"{name}_decode_only_tokens_per_cpu_s": later / (cpu - first_cpu),
     }
 
 
 def _seconds(driver: JetStreamDriver, tokens: int, temperature: float) -> tuple[float, float]:
-    """Least wall and CPU seconds of one response in every slot, after one that compiles."""
+    """Least CPU and wall seconds of one response in every slot, after one that compiles."""
     sampling = Sampling(temperature=temperature, max_tokens=tokens, stop_ids=())
-    walls, cpus = [], []
-    for repeat in range(REPEATS + 1):
-        wall, cpu = time.perf_counter(), time.process_time()
-        asyncio.run(_respond_all(driver, sampling, seed=1000 * tokens + repeat))
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
-    return min(walls[1:]), min(cpus[1:])
+    return least_seconds(
+        lambda repeat: asyncio.run(_respond_all(driver, sampling, seed=1000 * tokens + repeat)),
+        repeats=REPEATS,
+    )
 
 
 async def _respond_all(driver: JetStreamDriver, sampling: Sampling, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    prompts = rng.integers(0, CONFIG.vocab_size, (SLOTS, PROMPT)).astype(np.int32)
+    prompts = [random_ids(rng, PROMPT_TOKENS) for _ in range(SLOTS)]
     await asyncio.gather(
         *(driver.respond(prompt, sampling=sampling, seed=i) for i, prompt in enumerate(prompts))
     )
@@ -110,13 +100,10 @@ async def _rollout(driver: JetStreamDriver, seed: int) -> None:
     rng = np.random.default_rng(seed)
     sampling = Sampling(temperature=1.0, max_tokens=TURN_RESPONSE, stop_ids=())
 
-    def words(count: int) -> HostInts:
-        return rng.integers(0, CONFIG.vocab_size, count).astype(np.int32)
-
-    history = words(FIRST_PROMPT)
+    history = random_ids(rng, FIRST_PROMPT)
     for turn in range(TURNS):
         generation = await driver.respond(history, sampling=sampling, seed=turn)
-        history = np.concatenate([history, generation.tokens, words(OBSERVATION)])
+        history = np.concatenate([history, generation.tokens, random_ids(rng, OBSERVATION)])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What every command shares: its flags, and errors that a user can mend shown without a trace."""
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,12 +40,14 @@ class Invocation:
       workdir: directory of the run.
       resume: whether a run that is there is continued.
       dry_run: only print what would run.
+      recipe: the flags that name the config and what was changed in it, as they were given.
     """
 
     config: dict[str, Any]
     workdir: Path
     resume: Resume
     dry_run: bool
+    recipe: str
 
 
 def run_command(settings_type: type[S], main: Callable[[S, Invocation], None]) -> None:
@@ -78,4 +81,13 @@ def _invocation() -> Invocation:
         workdir=Path(_WORKDIR.value or "."),
         resume="auto" if _RESUME.value == "auto" else "no",
         dry_run=_DRY_RUN.value,
+        recipe=_recipe(),
     )
+
+
+def _recipe() -> str:
+    flag = flags.FLAGS["config"]
+    changes = config_flags.get_override_values(flag)
+    words = [f"--config={config_flags.get_config_filename(flag)}"]
+    words += [f"--config.{key}={value}" for key, value in changes.items()]
+    return shlex.join(words)

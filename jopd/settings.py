@@ -166,6 +166,19 @@ class RuntimeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SftRuntimeSettings:
+    """How long supervised learning takes.
+
+    Attributes:
+      num_updates: optimizer updates in all.
+      seed: of the demonstrations.
+    """
+
+    num_updates: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainSettings:
     """Everything that `jopd.train` and `jopd.evaluate` read, each described where it acts."""
 
@@ -203,5 +216,5 @@ class SftSettings:
     optimizer: OptimizerSettings
     evaluation: EvaluationSettings
     devices: DeviceSettings
-    runtime: RuntimeSettings
+    runtime: SftRuntimeSettings
     reporting: ReportingSettings

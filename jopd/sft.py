@@ -9,7 +9,6 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import jax.numpy as jnp
 
@@ -37,19 +36,20 @@ def main(settings: SftSettings, invocation: Invocation) -> None:
         return
     directory = claim(invocation.workdir, invocation.config, command="sft", resume="no")
     with closing(directory):
-        evaluation = learn_from_expert(settings, invocation.workdir)
+        evaluation = learn_from_expert(settings, invocation)
     print(
         f"success rate {100 * evaluation.success_rate:.1f} % on {len(evaluation.episodes)} "
         f"held-out tasks; the model is in {invocation.workdir / 'model'}"
     )
 
 
-def learn_from_expert(settings: SftSettings, workdir: Path) -> Evaluation:
+def learn_from_expert(settings: SftSettings, invocation: Invocation) -> Evaluation:
     """Learns, writes the model, and evaluates it.
 
     Raises:
       ValueError: settings do not fit each other or the environment.
     """
+    workdir = invocation.workdir
     stage = assembly.open_stage(
         settings.env, settings.prompt, settings.rollout, settings.evaluation, workdir
     )
@@ -60,25 +60,60 @@ def learn_from_expert(settings: SftSettings, workdir: Path) -> Evaluation:
     updater = Updater(
         student.config, optimizer, supervised_loss, settings.learner, mesh=meshes.learner
     )
+    demonstrator = make_demonstrator(settings, stage, student)
     reporter = Reporter(workdir, settings.reporting)
-    with closing(reporter):
-        state = run_updates(
-            state, updater, make_demonstrator(settings, stage, student), settings, reporter
+    examiner = Examiner(student, state, stage, meshes, settings)
+    with closing(reporter), closing(examiner):
+        state = run_updates(state, updater, demonstrator, settings, reporter, examiner)
+        card = make_card(settings, invocation)
+        export_model(
+            state.params,
+            student.config,
+            student.directory,
+            workdir / "model",
+            card,
+            base_dir=student.directory,
         )
-    card = make_card(settings, workdir)
-    export_model(
-        state.params,
-        student.config,
-        student.directory,
-        workdir / "model",
-        card,
-        base_dir=student.directory,
-    )
-    evaluation = evaluate(state, student, stage, meshes, settings)
+        evaluation = examiner.evaluate(state)
     rates = {settings.env.domain: 100 * evaluation.success_rate}
     card = dataclasses.replace(card, success_rates=rates)
     (workdir / "model" / "README.md").write_text(render_card(card), encoding="utf-8")
     return evaluation
+
+
+class Examiner:
+    """Evaluates the model while it learns, with one engine.
+
+    Attributes:
+      success_rate: of the last evaluation, or None before it.
+    """
+
+    def __init__(
+        self,
+        student: assembly.ModelFiles,
+        state: LearnerState,
+        stage: assembly.Stage,
+        meshes: assembly.Meshes,
+        settings: SftSettings,
+    ):
+        self.success_rate: float | None = None
+        dtype = settings.engine.compute_dtype
+        self._to_engine = assembly.to_engine(student.config, meshes.engine, dtype)
+        snapshot = WeightSnapshot(params=self._to_engine(state.params), version=0)
+        self._engine = assembly.start_engine(student, snapshot, settings.engine, meshes.engine)
+        self._evaluator = stage.make_evaluator("student", student, self._engine)
+
+    def evaluate(self, state: LearnerState) -> Evaluation:
+        """Success rate of the present weights on the eval panel."""
+        version = int(state.update_index)
+        self._engine.publish(WeightSnapshot(params=self._to_engine(state.params), version=version))
+        evaluation = self._evaluator.run(policy_version=version)
+        self.success_rate = evaluation.success_rate
+        return evaluation
+
+    def close(self) -> None:
+        """Ends the engine."""
+        self._engine.close()
 
 
 def make_demonstrator(
@@ -110,14 +145,16 @@ def run_updates(
     demonstrator: Demonstrator,
     settings: SftSettings,
     reporter: Reporter,
+    examiner: Examiner,
 ) -> LearnerState:
-    """Applies `num_updates` updates."""
+    """Applies `num_updates` updates, with an evaluation after every `evaluation.interval`."""
     layout = RowLayout.for_batch(
         settings.demonstrations.batch_size,
         rows_per_micro_batch=settings.learner.rows_per_micro_batch,
         row_length=settings.learner.row_length,
     )
-    for q in range(settings.runtime.num_updates):
+    last = settings.runtime.num_updates
+    for q in range(last):
         started = time.monotonic()
         turns = demonstrator.next_batch()
         packed = pack_demonstrations(turns, layout, reduction="seq-mean-token-mean")
@@ -130,43 +167,31 @@ def run_updates(
             "batch/packing_fill": packed.fill,
             "time/trained_tokens_per_s": speed,
         }
-        reporter.write(q + 1, metrics)
+        is_due = (q + 1) % settings.evaluation.interval == 0 and q + 1 < last
+        evaluated = examiner.evaluate(state).metrics() if is_due else {}
+        reporter.write(q + 1, metrics | evaluated)
         line = ProgressLine(
             phase="learn from the expert",
             update_index=q + 1,
-            num_updates=settings.runtime.num_updates,
-            success_rate=None,
+            num_updates=last,
+            success_rate=examiner.success_rate,
             details=(f"loss {metrics['loss/supervised']:.3f}", f"{speed:,.0f} tok/s"),
         )
-        reporter.terminal.show(line)
+        reporter.terminal.show(line, keep=is_due)
     return state
 
 
-def evaluate(
-    state: LearnerState,
-    student: assembly.ModelFiles,
-    stage: assembly.Stage,
-    meshes: assembly.Meshes,
-    settings: SftSettings,
-) -> Evaluation:
-    """Success rate of the learned model on the eval panel."""
-    to_engine = assembly.to_engine(student.config, meshes.engine, settings.engine.compute_dtype)
-    snapshot = WeightSnapshot(params=to_engine(state.params), version=int(state.update_index))
-    engine = assembly.start_engine(student, snapshot, settings.engine, meshes.engine)
-    with closing(engine):
-        return stage.make_evaluator("student", student, engine).run(policy_version=snapshot.version)
-
-
-def make_card(settings: SftSettings, workdir: Path) -> ModelCard:
+def make_card(settings: SftSettings, invocation: Invocation) -> ModelCard:
     """The model card before the evaluation."""
+    name = invocation.workdir.name
     return ModelCard(
-        name=workdir.name,
+        name=name,
         base_model=settings.student.checkpoint or "random weights",
         teachers=("the environment's expert",),
         method="supervised learning from demonstrations",
         update=settings.runtime.num_updates,
         success_rates={},
-        command=f"python -m jopd.sft --config=... --workdir={workdir.name}",
+        command=f"python -m jopd.sft {invocation.recipe} --workdir={name}",
     )
 
 

@@ -1,8 +1,12 @@
-"""A disk that fills up in the middle of a file."""
+"""Disks that fill up."""
 
 import contextlib
 import resource
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 
 @contextlib.contextmanager
@@ -17,3 +21,16 @@ def files_up_to(size_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextlib.contextmanager
+def small_file_system(place: Path, *, size: str) -> Iterator[Path]:
+    """A file system of so many bytes ("1m") at `place`; skips where that needs more rights."""
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system needs root")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)

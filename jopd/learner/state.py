@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, Int
 
 from jopd.types import Params
@@ -78,7 +79,26 @@ def _rate(settings: OptimizerSettings) -> optax.ScalarOrSchedule:
 
 
 def init_state(params: Params, optimizer: optax.GradientTransformation) -> LearnerState:
-    """State before the first update; takes `params` over, as float32."""
+    """State before the first update; takes `params` over, as float32.
+
+    Moments lie on the devices where their parameters lie, and scalars on all of a mesh's devices,
+    so that the first update and the later ones are one program.
+    """
     master = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
-    opt_state = jax.jit(optimizer.init)(master)
-    return LearnerState(params=master, opt_state=opt_state, update_index=jnp.zeros((), jnp.int32))
+    index = jnp.zeros((), jnp.int32)
+    first = jax.tree.leaves(master)[0].sharding
+    if not isinstance(first, NamedSharding):
+        return LearnerState(params=master, opt_state=optimizer.init(master), update_index=index)
+    everywhere = NamedSharding(first.mesh, PartitionSpec())
+    shardings = optax.tree.map_params(
+        optimizer,
+        lambda _, param: param.sharding,
+        jax.eval_shape(optimizer.init, master),
+        master,
+        transform_non_params=lambda _: everywhere,
+    )
+    return LearnerState(
+        params=master,
+        opt_state=jax.jit(optimizer.init, out_shardings=shardings)(master),
+        update_index=jax.device_put(index, everywhere),
+    )

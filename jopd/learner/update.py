@@ -7,7 +7,7 @@ a plain sum, and packing, micro-batching and device count cannot change it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ LossFunction = Callable[
     [Float[Array, "*s"], Float[Array, "*s"], Float[Array, "*s"]], Float[Array, ""]
 ]
 """(learner log-probs, teacher log-probs, loss weights) -> summed loss."""
+
+_Changed = tuple[Params, Any, Int[Array, ""]]  # params, optimizer state, update index
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +97,12 @@ class Updater:
         self._loss = loss
         self._settings = settings
         self._mesh = mesh
-        self._update = jax.jit(self._apply, donate_argnums=0)
+        self._update: Any = None
 
     @property
     def compilations(self) -> int:
         """How many shapes have been compiled."""
-        count: Callable[[], int] = self._update._cache_size  # pyright: ignore[reportAttributeAccessIssue] - jax has no public count
-        return count()
+        return 0 if self._update is None else self._update._cache_size()
 
     def __call__(
         self, state: LearnerState, batch: TurnBatch, used_micro_batches: int
@@ -114,7 +115,13 @@ class Updater:
           used_micro_batches: how many leading micro-batches hold anything.
         """
         columns = self._on_device(_columns(batch))
-        return self._update(state, columns, jnp.int32(used_micro_batches))
+        changed = (state.params, state.opt_state, state.update_index)
+        if self._update is None:
+            self._update = self._make_update(changed)
+        changed, result = self._update(changed, columns, jnp.int32(used_micro_batches))
+        params, opt_state, update_index = changed
+        new_state = LearnerState(params=params, opt_state=opt_state, update_index=update_index)
+        return new_state, result
 
     def gradient(
         self, params: Params, batch: TurnBatch, used_micro_batches: int
@@ -133,22 +140,28 @@ class Updater:
             return jax.device_put(shaped)
         return jax.device_put(shaped, NamedSharding(self._mesh, PartitionSpec(None, "fsdp", None)))
 
+    def _make_update(self, changed: _Changed) -> Any:
+        """The compiled update; on a mesh it leaves every array where it was, or the next update
+        would be compiled anew."""
+        if self._mesh is None:
+            return jax.jit(self._apply, donate_argnums=0)
+        places = jax.tree.map(lambda leaf: leaf.sharding, changed)
+        return jax.jit(self._apply, donate_argnums=0, out_shardings=(places, None))
+
     def _apply(
-        self, state: LearnerState, columns: dict[str, Array], used: Int[Array, ""]
-    ) -> tuple[LearnerState, UpdateResult]:
-        loss, gradient, logprobs = self._accumulate(state.params, columns, used)
-        changes, opt_state = self._optimizer.update(gradient, state.opt_state, state.params)
-        params = optax.apply_updates(state.params, changes)
+        self, changed: _Changed, columns: dict[str, Array], used: Int[Array, ""]
+    ) -> tuple[_Changed, UpdateResult]:
+        params, opt_state, update_index = changed
+        loss, gradient, logprobs = self._accumulate(params, columns, used)
+        changes, opt_state = self._optimizer.update(gradient, opt_state, params)
+        new_params = optax.apply_updates(params, changes)
         result = UpdateResult(
             loss=loss,
             grad_norm=optax.tree.norm(gradient),
-            changed_share=_changed_share(state.params, params),
+            changed_share=_changed_share(params, new_params),
             learner_logprobs=logprobs.reshape(-1, logprobs.shape[-1]),
         )
-        new_state = LearnerState(
-            params=params, opt_state=opt_state, update_index=state.update_index + 1
-        )
-        return new_state, result
+        return (new_params, opt_state, update_index + 1), result
 
     def _accumulate(
         self, params: Params, columns: dict[str, Array], used: Int[Array, ""]

@@ -27,6 +27,11 @@ class ExplorerSettings:
     concurrency: int
     max_env_errors: int
 
+    def __post_init__(self):
+        least = min(self.concurrency, self.max_env_errors)
+        if least < 1:
+            raise ValueError(f"concurrency and max_env_errors must be at least 1, got {least}")
+
 
 class RunEnded(Exception):
     """Raised by a delivery when the run has closed its queue in the ordinary way."""

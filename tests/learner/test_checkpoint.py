@@ -1,10 +1,10 @@
-import subprocess
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from full_disk import small_file_system
 
 from jopd.learner.checkpoint import Checkpointer
 from jopd.learner.state import LearnerState
@@ -65,14 +65,8 @@ def test_a_checkpoint_of_another_model_names_the_arrays_that_differ(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of one megabyte."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_file_system(tmp_path / "small", size="1m") as place:
+        yield place
 
 
 def test_a_full_disk_is_an_error_at_once_and_earlier_checkpoints_stay(small_disk: Path):

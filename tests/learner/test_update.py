@@ -176,6 +176,25 @@ def test_one_update_counts_up_keeps_float32_and_compiles_once():
     assert apply.compilations == 1
 
 
+@pytest.mark.parametrize("shape", [{"fsdp": 1, "tensor": 1}, {"fsdp": 2, "tensor": 2}])
+def test_on_a_mesh_the_state_keeps_its_place_and_the_update_is_one_program(shape):
+    mesh = make_mesh(jax.devices()[: shape["fsdp"] * shape["tensor"]], shape)
+    optimizer = make_optimizer(OPTIMIZER)
+    params = init_params(CONFIG, jax.random.key(1))
+    shardings = param_shardings(params, mesh)
+    state = init_state(jax.device_put(params, shardings), optimizer)
+    moments = state.opt_state[1][0]
+    for tree in (moments.mu, moments.nu):
+        assert jax.tree.map(lambda leaf: leaf.sharding, tree) == shardings
+    apply = updater(2, 16, mesh)
+    before = [leaf.sharding for leaf in jax.tree.leaves(state)]
+    for _ in range(3):
+        state, _ = apply(state, lay_out(PACKED, 16), 2)
+    for leaf, place in zip(jax.tree.leaves(state), before, strict=True):
+        assert leaf.sharding.is_equivalent_to(place, leaf.ndim)
+    assert apply.compilations == 1
+
+
 def test_float32_masters_keep_an_update_of_one_millionth_that_bfloat16_would_lose():
     tiny = OptimizerSettings(
         **{name: getattr(OPTIMIZER, name) for name in OptimizerSettings.__slots__}

@@ -1,7 +1,8 @@
-"""Whole runs of `python -m jopd.train` on a small scale: resume, conservation, failures."""
+"""Whole runs of the commands on a small scale: resume, conservation, failures, and what is left."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+import transformers
+from full_disk import small_file_system
 
 from jopd.experience.recorder import read_turns
 
@@ -32,23 +35,29 @@ SMALL = {
     "scorer.cache_rows": 4,
     "reporting.tensorboard": False,
 }
+SFT_SECTIONS = ("evaluation", "engine", "reporting")
 MEASURED = ("time/", "eval/seconds")
 
 
 def start(workdir: Path, **changes) -> subprocess.Popen:
     settings = SMALL | {name.replace("__", "."): value for name, value in changes.items()}
-    command = [
-        sys.executable,
-        "-m",
-        "jopd.train",
+    return start_command(
+        "train",
         "--config=configs/quickstart.py:smoke",
         f"--workdir={workdir}",
         "--resume=auto",
-        *(f"--config.{name}={value}" for name, value in settings.items()),
-    ]
-    environment = os.environ | {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
+        *overrides(settings),
+    )
+
+
+def overrides(settings: dict[str, object]) -> list[str]:
+    return [f"--config.{name}={value}" for name, value in settings.items()]
+
+
+def start_command(name: str, *flags: str) -> subprocess.Popen:
+    environment = os.environ | {"XLA_FLAGS": "", "JAX_PLATFORMS": "cpu", "HF_HUB_OFFLINE": "1"}
     return subprocess.Popen(
-        command,
+        [sys.executable, "-m", f"jopd.{name}", *flags],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -172,6 +181,77 @@ def test_a_dying_scorer_ends_the_run_with_its_own_error(tmp_path):
     output, _ = process.communicate(timeout=600)
     assert process.returncode != 0
     assert "EngineError: no score and no progress for 0 s" in output
+
+
+@pytest.mark.slow
+def test_a_full_disk_ends_the_run_and_says_what_to_do(tmp_path):
+    with small_file_system(tmp_path / "small", size="1m") as place:
+        process = start(place / "run")
+        output, _ = process.communicate(timeout=600)
+    assert process.returncode != 0
+    assert re.search(r"too full for a checkpoint of update 1.*--resume=auto", output)
+
+
+@pytest.mark.slow
+def test_the_trained_student_is_exported_and_loads_in_transformers(uninterrupted, tmp_path):
+    out = tmp_path / "model"
+    message = finish(
+        start_command("export", f"--run={uninterrupted}", f"--out={out}", "--dtype=float32")
+    )
+    assert f"the student after 5 updates is in {out}" in message
+    model = transformers.AutoModelForCausalLM.from_pretrained(out)
+    with ocp.CheckpointManager(uninterrupted / "checkpoints") as manager:
+        restored = manager.restore(5, args=ocp.args.Composite(learner=ocp.args.StandardRestore()))
+    np.testing.assert_array_equal(
+        model.get_input_embeddings().weight.detach().numpy(),
+        restored["learner"]["params"]["embed"]["embedding"],
+    )
+    card = (out / "README.md").read_text()
+    assert "divopd" in card and "5 updates" in card
+    refused, _ = (
+        again := start_command("export", f"--run={uninterrupted}", f"--out={out}")
+    ).communicate(timeout=300)
+    assert again.returncode != 0 and str(out) in refused
+
+
+@pytest.mark.slow
+def test_a_checkpoint_is_evaluated_like_in_its_run(uninterrupted, tmp_path):
+    settings = SMALL | {"runtime.mode": "inline"}
+    workdir = tmp_path / "evaluation"
+    flags = ["--config=configs/quickstart.py:smoke", f"--workdir={workdir}", *overrides(settings)]
+    output = finish(start_command("evaluate", f"--run={uninterrupted}", *flags))
+    assert "on 2 tasks, version 5" in output
+    records = [
+        d / "student-000005.jsonl" for d in (workdir / "evaluations", uninterrupted / "evaluations")
+    ]
+    assert records[0].read_text() == records[1].read_text()
+    summary = json.loads((workdir / "summary.json").read_text())
+    assert 0 <= summary["eval/success_low"] <= summary["eval/success_rate"]
+
+
+@pytest.mark.slow
+def test_supervised_learning_makes_a_model_that_training_starts_from(tmp_path):
+    shared = {name: value for name, value in SMALL.items() if name.split(".")[0] in SFT_SECTIONS}
+    settings = shared | {"runtime.num_updates": 4, "evaluation.interval": 2}
+    output = finish(
+        start_command(
+            "sft",
+            "--config=configs/quickstart.py:cold_start",
+            f"--workdir={tmp_path / 'sft'}",
+            *overrides(settings),
+        )
+    )
+    assert f"the model is in {tmp_path / 'sft' / 'model'}" in output
+    lines = log_lines(tmp_path / "sft")
+    assert [line["update"] for line in lines if "eval/success_rate" in line] == [2]
+    assert lines[-1]["loss/supervised"] < lines[0]["loss/supervised"]
+    finish(
+        start(
+            tmp_path / "run",
+            student__checkpoint=tmp_path / "sft" / "model",
+            runtime__num_updates=1,
+        )
+    )
 
 
 @pytest.mark.parametrize(
