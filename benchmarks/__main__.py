@@ -92,7 +92,7 @@ RATIOS = (
 
 def main() -> None:
     """Runs everything and prints the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="All benchmarks, and a table of what they say.")
     parser.add_argument("--tunix_python", help="interpreter of an environment with google-tunix")
     parser.add_argument("--json", type=Path, help="where all figures go")
     flags = parser.parse_args()

@@ -3,9 +3,10 @@
 python -m benchmarks.learner [float32|bfloat16]
 """
 
+import argparse
 import functools
 import json
-import sys
+from typing import Literal
 
 import jax
 import numpy as np
@@ -39,7 +40,7 @@ OPTIMIZER = OptimizerSettings(
 )
 
 
-def measure(compute_dtype: str = "float32") -> dict[str, float]:
+def measure(compute_dtype: Literal["float32", "bfloat16"] = "float32") -> dict[str, float]:
     """One update of 64 uneven rows, all of whose tokens but the first are trained."""
     config = DecoderConfig.from_hugging_face(QWEN3)
     settings = UpdateSettings(
@@ -104,4 +105,6 @@ def _turn(number: int, ids: HostInts) -> Turn:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(*sys.argv[1:]), indent=2))
+    parser = argparse.ArgumentParser(description="The learner's update.")
+    parser.add_argument("dtype", nargs="?", choices=("float32", "bfloat16"), default="float32")
+    print(json.dumps(measure(parser.parse_args().dtype), indent=2))

@@ -181,7 +181,7 @@ class NumberTokenizer:
 
 
 def _per_second(work: Callable[[int], None], tokens: int) -> dict[str, float]:
-    cpu, wall = least_seconds(work, repeats=2)
+    cpu, wall = least_seconds(work, repeats=1)
     return {
         "tokens_per_cpu_s": tokens / cpu,
         "tokens_per_s": tokens / wall,

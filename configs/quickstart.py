@@ -77,7 +77,7 @@ def shared() -> ConfigDict:
         "head_chunk": 256,
     }
     config.evaluation = {
-        "interval": 25,
+        "interval": 40,
         "episodes": 128,
         "concurrency": 32,
         "temperature": 0.4,  # Table 5
