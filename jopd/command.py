@@ -70,7 +70,19 @@ def run_command(settings_type: type[S], main: Callable[[S, Invocation], None]) -
 
     sys.path.insert(0, os.getcwd())  # recipes import their neighbours as `configs.common`
     flags.mark_flag_as_required("config")
-    app.run(absl_main)
+    app.run(absl_main, flags_parser=_parse_flags)
+
+
+def _parse_flags(arguments: Sequence[str]) -> Sequence[str]:
+    try:
+        return app.parse_flags_with_usage(arguments)
+    except (AttributeError, KeyError) as error:  # what ml_collections says of an unknown key
+        key = str(error).strip("\"'")
+        changes = " ".join(word for word in arguments if word.startswith("--config."))
+        sys.exit(
+            f"SettingsError: the config has no key {key}, given in {changes}; --dry_run without it "
+            "prints all keys"
+        )
 
 
 def _invocation() -> Invocation:

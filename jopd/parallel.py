@@ -172,6 +172,14 @@ def split_devices(
     )
 
 
+def is_matrix(path: Any) -> bool:
+    """Whether a parameter takes part in matrix products, by its path in the tree.
+
+    Engines hold matrices in the type that they compute in; norms and biases stay float32.
+    """
+    return path[-1].key in ("kernel", "embedding")
+
+
 def reshard(params: Params, shardings: Params, dtype: Any) -> Params:
     """Copies parameters to other devices, layouts and types; the arrays of `params` stay untouched.
 
@@ -182,13 +190,14 @@ def reshard(params: Params, shardings: Params, dtype: Any) -> Params:
     Args:
       params: arrays that this process can address whole.
       shardings: tree of the target shardings.
-      dtype: type of every leaf of the result.
+      dtype: type of the result's matrices; see `is_matrix`.
     """
 
-    def move(leaf: jax.Array, sharding: jax.sharding.Sharding) -> jax.Array:
-        return jax.device_put(_cast_copy(leaf, jnp.dtype(dtype)), sharding)
+    def move(path: Any, leaf: jax.Array, sharding: jax.sharding.Sharding) -> jax.Array:
+        target = jnp.dtype(dtype) if is_matrix(path) else leaf.dtype
+        return jax.device_put(_cast_copy(leaf, target), sharding)
 
-    return jax.tree.map(move, params, shardings)
+    return jax.tree_util.tree_map_with_path(move, params, shardings)
 
 
 @functools.partial(jax.jit, static_argnames="dtype")

@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, SingleDeviceSharding
 
-from jopd.parallel import param_shardings
+from jopd.parallel import is_matrix, param_shardings
 from jopd.types import Params, WeightSnapshot
 
 
@@ -54,7 +54,6 @@ def _cast_matrices(params: Params, dtype: str) -> Params:
     """What programs would cast at every call is cast once."""
 
     def cast(path: Any, leaf: Any) -> Any:
-        matrix = path[-1].key in ("kernel", "embedding")
-        return _cast(leaf, dtype) if matrix and leaf.dtype != dtype else leaf
+        return _cast(leaf, dtype) if is_matrix(path) and leaf.dtype != dtype else leaf
 
     return jax.tree_util.tree_map_with_path(cast, params)

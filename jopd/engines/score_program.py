@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jopd.models.architectures import DecoderConfig
 from jopd.models.decoder import KVCache, extend, init_cache, output_head
 from jopd.models.logprobs import token_logprobs
-from jopd.parallel import param_shardings
+from jopd.parallel import is_matrix, param_shardings
 from jopd.types import Params
 
 
@@ -154,4 +154,4 @@ def _pool_sharding(config: DecoderConfig, mesh: Mesh) -> NamedSharding:
 
 def _cast_matrix(path: Any, leaf: Any, *, dtype: str) -> Any:
     """Stores what the model would cast at every call; norms and biases stay as they are."""
-    return leaf.astype(dtype) if path[-1].key in ("kernel", "embedding") else leaf
+    return leaf.astype(dtype) if is_matrix(path) else leaf
