@@ -190,7 +190,8 @@ def test_a_full_disk_ends_the_run_and_says_what_to_do(tmp_path):
         process = start(place / "run")
         output, _ = process.communicate(timeout=600)
     assert process.returncode != 0
-    assert re.search(r"too full for a checkpoint of update 1.*--resume=auto", output)
+    first_to_fail = r"(too full for a checkpoint of update 1|No space left on device)"
+    assert re.search(rf"{first_to_fail}.*--resume=auto", output)
 
 
 @pytest.mark.slow

@@ -222,7 +222,9 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(
-            error.errno, f"cannot write {path}: {error.strerror}; what was written before is kept"
+            error.errno,
+            f"cannot write {path}: {error.strerror}; what was written before is kept: make room, "
+            "then continue the run with --resume=auto",
         ) from error
 
 
