@@ -23,6 +23,13 @@ def webshop() -> ConfigDict:
     )
 
 
+def scienceworld() -> ConfigDict:
+    """ScienceWorld as the papers' lineage plays it, in processes of its own."""
+    return ConfigDict(
+        {"domain": "scienceworld", "simplifications": "easy", "heap_mb": 512, "answer_s": 20.0}
+    )
+
+
 def model(checkpoint: str) -> ConfigDict:
     """A model from a Hugging Face directory or the hub."""
     config = ConfigDict({"checkpoint": checkpoint})
@@ -141,6 +148,94 @@ def divopd(*, first_pass_cap: int) -> ConfigDict:
             "seed": 0,
         }
     )
+
+
+def paper_run(
+    *,
+    student: str,
+    teacher: str,
+    horizon: int,
+    first_pass_cap: int,
+    num_updates: int,
+    eval_episodes: int,
+) -> ConfigDict:
+    """A row of DivOPD's Table 1 on a pod; the recipe adds environment and prompt style."""
+    max_prompt, max_response = 10_240, 512  # of the public code whose settings coincide
+    config = ConfigDict()
+    config.student, config.teacher = model(student), model(teacher)
+    config.rollout = {
+        "horizon": horizon,
+        "max_prompt_tokens": max_prompt,
+        "max_response_tokens": max_response,
+        "temperature": 1.0,  # Table 5
+        "overflow": "end",
+    }
+    config.explorer = {"concurrency": 64, "max_env_errors": 20}
+    config.engine = engine(
+        slots=64, max_prompt=max_prompt, max_response=max_response, dtype="bfloat16"
+    )
+    config.scorer = scorer(
+        cache_rows=64,
+        max_context=max_prompt + max_response,
+        buckets=(256, 512, 1024, 2048),
+        dtype="bfloat16",
+    )
+    config.queue = {"capacity_turns": 1024, "policy": "block"}
+    config.composer = divopd(first_pass_cap=first_pass_cap)
+    config.loss = {
+        "distill_coef": 1.0,
+        "reduction": "seq-mean-token-mean",
+        "denominator": "rows",
+    }
+    config.learner = {
+        "rows_per_micro_batch": 4,
+        "row_length": 16_384,
+        "compute_dtype": "bfloat16",
+        "remat": True,
+        "head_chunk": 256,
+    }
+    config.optimizer = optimizer(1e-6)
+    config.evaluation = {
+        "interval": 5,
+        "episodes": eval_episodes,
+        "concurrency": 64,
+        "temperature": 0.4,  # Table 5
+        "seed": 1,
+    }
+    config.checkpoint = {"interval": 10, "keep": 3}
+    config.devices = devices()
+    config.runtime = {
+        "mode": "threads",
+        "num_updates": num_updates,
+        "sync_interval": 1,
+        "seed": 0,
+    }
+    config.reporting = reporting()
+    return config
+
+
+def shrink(config: ConfigDict) -> None:
+    """The same run with tiny models of the same architecture, for a CPU: a smoke test."""
+    max_prompt, max_response, longest = 1024, 16, 2048
+    for name, seed in (("student", 0), ("teacher", 1)):
+        config[name] = scratch_model("qwen2", width=64, layers=2, max_positions=longest, seed=seed)
+    config.rollout.update(
+        {"horizon": 3, "max_prompt_tokens": max_prompt, "max_response_tokens": max_response}
+    )
+    config.explorer.concurrency = 4
+    config.engine = engine(
+        slots=4, max_prompt=max_prompt, max_response=max_response, dtype="float32"
+    )
+    config.scorer = scorer(
+        cache_rows=8, max_context=max_prompt + max_response, buckets=(256, 512), dtype="float32"
+    )
+    config.scorer.max_batch_rows = 4
+    config.composer.batch_size = 8
+    config.learner.update({"rows_per_micro_batch": 1, "row_length": longest})
+    config.learner.compute_dtype = "float32"
+    config.evaluation.update({"interval": 3, "episodes": 4, "concurrency": 4})
+    config.checkpoint.interval = 3
+    config.runtime.num_updates = 3
 
 
 def select_method(config: ConfigDict, method: str) -> None:

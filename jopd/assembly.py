@@ -13,7 +13,7 @@ from jopd.engines.base import Engine, Scorer
 from jopd.engines.factory import make_engine, make_scorer
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
-from jopd.envs.base import Env, LocalEnv
+from jopd.envs.base import Env
 from jopd.envs.factory import EnvSettings, OpenEnvironment, open_environment
 from jopd.evaluation.evaluator import EvaluationSettings, Evaluator
 from jopd.models.architectures import DecoderConfig
@@ -27,8 +27,6 @@ from jopd.rollout.prompts import PromptSettings, PromptStyle, load_style
 from jopd.rollout.runner import Player, RolloutSettings
 from jopd.settings import DeviceSettings
 from jopd.types import Params, WeightSnapshot
-
-_VOCABULARY_WALKS = 500  # played tasks show every kind of page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +102,13 @@ class Stage:
 
     def make_env(self) -> Env:
         """One more environment."""
-        return LocalEnv(self.env.make_simulator())
+        return self.env.make_env()
 
     def words(self) -> Iterator[str]:
         """Texts whose words a model from scratch should know."""
-        tasks, simulator = self.env.load_panel("train").tasks, self.env.make_simulator()
-        return shown_texts(tasks, simulator, self.style, walks=_VOCABULARY_WALKS)
+        tasks = self.env.load_panel("train").tasks[: self.env.vocabulary_tasks]
+        walks = self.env.vocabulary_walks
+        return shown_texts(tasks, self.env.make_simulator(), self.style, walks=walks)
 
     def make_player(
         self, model: ModelFiles, engine: Engine, *, scorer: Scorer | None, temperature: float

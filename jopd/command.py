@@ -73,7 +73,7 @@ def run_command(settings_type: type[S], main: Callable[[S, Invocation], None]) -
     app.run(absl_main, flags_parser=_parse_flags)
 
 
-def _parse_flags(arguments: Sequence[str]) -> Sequence[str]:
+def _parse_flags(arguments: list[str]) -> list[str]:
     try:
         return app.parse_flags_with_usage(arguments)
     except (AttributeError, KeyError) as error:  # what ml_collections says of an unknown key

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from jopd.algorithms.distillation import DistillationSettings
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
-from jopd.envs.webshop.settings import WebShopSettings
+from jopd.envs.factory import EnvSettings
 from jopd.evaluation.evaluator import EvaluationSettings
 from jopd.experience.queue import QueueSettings
 from jopd.experience.reader import ComposerSettings
@@ -182,7 +182,7 @@ class SftRuntimeSettings:
 class TrainSettings:
     """Everything that `jopd.train` and `jopd.evaluate` read, each described where it acts."""
 
-    env: WebShopSettings
+    env: EnvSettings
     prompt: PromptSettings
     student: ModelSettings
     teacher: ModelSettings
@@ -206,7 +206,7 @@ class TrainSettings:
 class SftSettings:
     """Everything that `jopd.sft` reads, each described where it acts."""
 
-    env: WebShopSettings
+    env: EnvSettings
     prompt: PromptSettings
     student: ModelSettings
     rollout: RolloutSettings

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sets up and runs every test. Usage: bash scripts/test.sh [pytest arguments]
+# Sets up and runs every test, files side by side. Usage: bash scripts/test.sh [pytest arguments]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/setup.sh dev
-python -m pytest "$@"
+workers=$(( $(nproc) < 8 ? $(nproc) : 8 ))
+python -m pytest --numprocesses="$workers" --dist=loadfile "$@"

@@ -22,10 +22,12 @@ class StepResult:
     Attributes:
       observation: text for the student.
       instruction: what the task asks for; the same on every step of an episode.
-      allowed_actions: what may be done now, in the environment's own order.
+      allowed_actions: what may be done now, in the environment's own order: whole actions, or
+        templates that `objects` fill.
       done: the episode is over.
       reward: the environment's reward so far, 0 to 1.
       success: the task's own criterion holds.
+      objects: names that may stand in templates; empty where actions are whole.
     """
 
     observation: str
@@ -34,6 +36,7 @@ class StepResult:
     done: bool
     reward: float
     success: bool
+    objects: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -49,7 +52,7 @@ class Simulator(Protocol):
         ...
 
     def is_allowed(self, action: str) -> bool:
-        """Whether the action is well formed and possible now."""
+        """Whether the action is well formed and possible now; asked right before it is done."""
         ...
 
     def expert_action(self) -> str:
@@ -70,7 +73,7 @@ class Env(Protocol):
         ...
 
     async def is_allowed(self, action: str) -> bool:
-        """Whether the action is well formed and possible now."""
+        """Whether the action is well formed and possible now; asked right before it is done."""
         ...
 
 

@@ -1,50 +1,86 @@
 """Opens environments; nobody pays at import for one that is not played."""
 
+import importlib.util
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from jopd.envs.base import Simulator
+from jopd.envs.base import Env, LocalEnv, Simulator
+from jopd.envs.process import Deadlines, ProcessEnv
+from jopd.envs.scienceworld.settings import ScienceWorldSettings
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.tasks import TaskPanel
 
-EnvSettings = WebShopSettings
+EnvSettings = WebShopSettings | ScienceWorldSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenEnvironment:
-    """An environment whose data is loaded once, for all simulators of this process.
+    """An environment whose data is loaded once, for all that play it from this process.
 
     Attributes:
-      make_simulator: builds one more simulator over the shared data.
-      load_panel: the panel of a split: "train", "eval" or "test".
+      make_simulator: builds one more simulator in this process.
+      make_env: builds one more environment for rollouts; fragile ones live in processes.
+      load_panel: the panel of a split: "train", "eval" or, where there is one, "test".
+      vocabulary_tasks: so many training tasks show a small model its words; None for all.
+      vocabulary_walks: so many of them are played to their end for it.
     """
 
     make_simulator: Callable[[], Simulator]
+    make_env: Callable[[], Env]
     load_panel: Callable[[str], TaskPanel]
+    vocabulary_tasks: int | None
+    vocabulary_walks: int
 
 
 def open_environment(settings: EnvSettings) -> OpenEnvironment:
     """Loads the environment that `settings` are for.
 
     Raises:
-      ValueError: its data is missing or wrong.
+      ValueError: its data or its package is missing or wrong.
     """
+    match settings:
+        case WebShopSettings():
+            return _open_webshop(settings)
+        case ScienceWorldSettings():
+            return _open_scienceworld(settings)
+
+
+def make_simulator(settings: EnvSettings) -> Simulator:
+    """One simulator with data of its own, for a process of its own."""
+    return open_environment(settings).make_simulator()
+
+
+def _open_webshop(settings: WebShopSettings) -> OpenEnvironment:
     from jopd.envs.webshop.panels import load_panel
     from jopd.envs.webshop.simulator import WebShopSimulator
     from jopd.envs.webshop.world import open_shop
 
     shop = open_shop(settings)
     return OpenEnvironment(
-        make_simulator=partial(WebShopSimulator, shop), load_panel=partial(load_panel, shop)
+        make_simulator=partial(WebShopSimulator, shop),
+        make_env=lambda: LocalEnv(WebShopSimulator(shop)),
+        load_panel=partial(load_panel, shop),
+        vocabulary_tasks=None,
+        vocabulary_walks=500,
     )
 
 
-def make_simulator(settings: EnvSettings) -> Simulator:
-    """One simulator with data of its own; for several, see `open_environment`."""
-    return open_environment(settings).make_simulator()
+def _open_scienceworld(settings: ScienceWorldSettings) -> OpenEnvironment:
+    if importlib.util.find_spec("scienceworld") is None:
+        raise ValueError("ScienceWorld is not installed; run pip install 'jopd[scienceworld]'")
+    if shutil.which("java") is None:
+        raise ValueError("ScienceWorld needs Java 11 or newer, and there is no java on the PATH")
+    from jopd.envs.scienceworld.panels import load_panel
+    from jopd.envs.scienceworld.simulator import ScienceWorldSimulator
 
-
-def load_panel(settings: EnvSettings, split: str) -> TaskPanel:
-    """The panel of a split of the environment that `settings` are for."""
-    return open_environment(settings).load_panel(split)
+    answer_s = settings.answer_s
+    deadlines = Deadlines(reset_s=3 * answer_s, step_s=2 * answer_s)  # a reset loads, then looks
+    return OpenEnvironment(
+        make_simulator=partial(ScienceWorldSimulator, settings),
+        make_env=lambda: ProcessEnv(partial(make_simulator, settings), deadlines),
+        load_panel=load_panel,
+        vocabulary_tasks=40,
+        vocabulary_walks=0,
+    )

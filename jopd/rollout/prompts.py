@@ -14,11 +14,12 @@ Reply = Literal["plain", "tags"]
 Message = dict[str, str]
 
 _FIELD = re.compile(r"\{(\w+)\}")
-_TURN_FIELDS = frozenset({"instruction", "observation", "actions"})
+_TURN_FIELDS = frozenset({"instruction", "observation", "actions", "objects"})
 _NEXT_FIELDS = _TURN_FIELDS | {"history", "history_length", "steps_taken", "current_step"}
 _ALLOWED_FIELDS = {
     "history_item": frozenset({"number", "observation", "action"}),
     "action_item": frozenset({"action"}),
+    "object_item": frozenset({"object"}),
     "observation_starts_after": frozenset({"instruction"}),
     "first": _TURN_FIELDS,
     "next": _NEXT_FIELDS,
@@ -53,6 +54,8 @@ class PromptStyle:
       history_separator: what stands between them.
       action_item: one allowed action.
       action_separator: what stands between them.
+      object_item: one object that may stand in an action template.
+      object_separator: what stands between them.
       observation_starts_after: the observation is shown from the end of this text on; "" for all.
       observation_replacements: (text, what is shown for it) pairs, applied to observations.
       first: the user message of the first turn.
@@ -67,6 +70,8 @@ class PromptStyle:
     history_separator: str
     action_item: str
     action_separator: str
+    object_item: str
+    object_separator: str
     observation_starts_after: str
     observation_replacements: tuple[tuple[str, str], ...]
     first: str
@@ -157,11 +162,13 @@ def _user_text(
         for i, turn in enumerate(shown)
     )
     actions = (_fill(style.action_item, action=action) for action in current.allowed_actions)
+    objects = (_fill(style.object_item, object=name) for name in current.objects)
     return _fill(
         style.next if shown else style.first,
         instruction=current.instruction,
         observation=_visible(style, current),
         actions=style.action_separator.join(actions),
+        objects=style.object_separator.join(objects),
         history=history,
         history_length=str(len(shown)),
         steps_taken=str(turns_taken),

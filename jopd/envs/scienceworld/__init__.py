@@ -1,0 +1,1 @@
+"""ScienceWorld: thirty kinds of science tasks, through the package's own Java simulator."""
