@@ -1,6 +1,6 @@
 """All benchmarks, each in a process of its own, and a table of what they say.
 
-python -m benchmarks [--tunix_python=PYTHON] [--json=FILE]
+python -m benchmarks [--tunix_python=PYTHON] [--only=learner,decoding] [--json=FILE]
 
 With the interpreter of an environment that has google-tunix, the same work is done by tunix too and
 the ratios are printed beside the targets. Ratios of CPU-seconds of one run count; the machine's
@@ -37,7 +37,7 @@ class Ratio:
 
 PARTS = {
     "learner": ["benchmarks.learner"],
-    "learner bf16": ["benchmarks.learner", "bfloat16"],
+    "learner_bf16": ["benchmarks.learner", "bfloat16"],
     "scoring": ["benchmarks.scoring"],
     "decoding": ["benchmarks.decoding"],
     "selection": ["benchmarks.selection"],
@@ -53,7 +53,7 @@ RATIOS = (
     ),
     Ratio(
         name="learner in bfloat16",
-        ours=("learner bf16", "tokens_per_cpu_s"),
+        ours=("learner_bf16", "tokens_per_cpu_s"),
         theirs=("tunix learner", "tokens_per_cpu_s"),
         target=">= 9",
     ),
@@ -94,13 +94,17 @@ def main() -> None:
     """Runs everything and prints the tables."""
     parser = argparse.ArgumentParser(description="All benchmarks, and a table of what they say.")
     parser.add_argument("--tunix_python", help="interpreter of an environment with google-tunix")
+    parser.add_argument("--only", default=",".join(PARTS), help="the parts to run, by commas")
     parser.add_argument("--json", type=Path, help="where all figures go")
     flags = parser.parse_args()
+    wanted = flags.only.split(",")
+    if unknown := set(wanted) - PARTS.keys():
+        parser.error(f"there are the parts {', '.join(PARTS)}, not {', '.join(unknown)}")
     figures: dict[str, Figures] = {}
-    for name, command in PARTS.items():
-        figures[name] = run(name, [sys.executable, "-m", *command])
+    for name in wanted:
+        figures[name] = run(name, [sys.executable, "-m", *PARTS[name]])
     if flags.tunix_python:
-        for part in TUNIX_PARTS:
+        for part in set(TUNIX_PARTS) & set(wanted):
             name = f"tunix {part}"
             command = [flags.tunix_python, "-m", "benchmarks.tunix_baseline", part]
             figures[name] = run(name, command)
@@ -128,7 +132,7 @@ def table(figures: dict[str, Figures]) -> str:
     """The ratios whose two figures are there, as Markdown."""
     lines = ["| what | ours | beside | ratio | target |", "|---|---|---|---|---|"]
     for ratio in RATIOS:
-        if ratio.theirs[0] in figures:
+        if figures.keys() >= {ratio.ours[0], ratio.theirs[0]}:
             ours, theirs = (figures[part][figure] for part, figure in (ratio.ours, ratio.theirs))
             cells = (ratio.name, f"{ours:,.4g}", f"{theirs:,.4g}", f"{ours / theirs:.2f}")
             lines.append(f"| {' | '.join(cells)} | {ratio.target} |")

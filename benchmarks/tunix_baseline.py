@@ -143,7 +143,8 @@ def decoding() -> dict[str, float]:
 
     def respond(repeat: int) -> None:
         rng = np.random.default_rng(repeat)
-        prompts = [" ".join(map(str, random_ids(rng, PROMPT_TOKENS))) for _ in range(SLOTS)]
+        ids = [random_ids(rng, PROMPT_TOKENS - 1) for _ in range(SLOTS)]  # and what it puts first
+        prompts = [" ".join(map(str, prompt)) for prompt in ids]
         sampler(
             prompts,
             max_generation_steps=RESPONSE_TOKENS,

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from jopd.envs.factory import load_panel as load_panel_by_settings
 from jopd.envs.factory import make_simulator, open_environment
 from jopd.envs.webshop import embedded
 from jopd.envs.webshop.generate import make_catalogue
@@ -133,5 +132,5 @@ def test_the_factory_opens_one_shop_for_all_simulators():
 
 
 def test_the_factory_also_opens_for_a_single_use():
-    panel = load_panel_by_settings(WebShopSettings(), "eval")
+    panel = open_environment(WebShopSettings()).load_panel("eval")
     assert make_simulator(WebShopSettings()).reset(panel.tasks[0]).instruction
