@@ -104,7 +104,7 @@ def main() -> None:
     for name in wanted:
         figures[name] = run(name, [sys.executable, "-m", *PARTS[name]])
     if flags.tunix_python:
-        for part in set(TUNIX_PARTS) & set(wanted):
+        for part in (part for part in TUNIX_PARTS if part in wanted):
             name = f"tunix {part}"
             command = [flags.tunix_python, "-m", "benchmarks.tunix_baseline", part]
             figures[name] = run(name, command)

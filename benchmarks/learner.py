@@ -19,25 +19,17 @@ from benchmarks.workload import (
     peak_memory_gb,
     uneven_rows,
 )
+from configs import common
 from jopd.algorithms.distillation import weighted_opd_loss
 from jopd.experience.batching import PackedBatch, RowLayout, pack
 from jopd.learner.state import OptimizerSettings, init_state, make_optimizer
 from jopd.learner.update import Updater, UpdateSettings
 from jopd.models.architectures import DecoderConfig
 from jopd.models.decoder import init_params
+from jopd.settings import build
 from jopd.types import HostInts, Speaker, Turn
 
 REPEATS = 3
-OPTIMIZER = OptimizerSettings(
-    learning_rate=1e-6,
-    warmup_updates=0,
-    decay_updates=0,
-    beta1=0.9,
-    beta2=0.999,
-    epsilon=1e-8,
-    weight_decay=0.01,
-    max_grad_norm=1.0,
-)
 
 
 def measure(compute_dtype: Literal["float32", "bfloat16"] = "float32") -> dict[str, float]:
@@ -50,7 +42,7 @@ def measure(compute_dtype: Literal["float32", "bfloat16"] = "float32") -> dict[s
         remat=False,
         head_chunk=256,
     )
-    optimizer = make_optimizer(OPTIMIZER)
+    optimizer = make_optimizer(build(OptimizerSettings, common.optimizer(1e-6)))
     loss = functools.partial(weighted_opd_loss, distill_coef=1.0)
     updater = Updater(config, optimizer, loss, settings)
     state = init_state(init_params(config, jax.random.key(0)), optimizer)

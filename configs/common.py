@@ -238,6 +238,14 @@ def shrink(config: ConfigDict) -> None:
     config.runtime.num_updates = 3
 
 
+def select_variant(config: ConfigDict, variant: str) -> None:
+    """Makes a paper's run what its variant names: a method, or a smoke test."""
+    if variant == "smoke":
+        shrink(config)
+    else:
+        select_method(config, variant)
+
+
 def select_method(config: ConfigDict, method: str) -> None:
     """Sets the composer that a variant names.
 

@@ -26,10 +26,7 @@ def get_config(variant: str = "divopd") -> ConfigDict:
         eval_episodes=256,
     )
     config.env = common.scienceworld()
-    config.prompt = {"style": "scienceworld_accumulate", "template_file": ""}
-    if variant == "smoke":
-        common.shrink(config)
-        config.prompt.style = "scienceworld_plain"
-    else:
-        common.select_method(config, variant)
+    style = "scienceworld_plain" if variant == "smoke" else "scienceworld_accumulate"
+    config.prompt = {"style": style, "template_file": ""}
+    common.select_variant(config, variant)
     return config

@@ -27,8 +27,5 @@ def get_config(variant: str = "divopd") -> ConfigDict:
     )
     config.env = common.webshop()
     config.prompt = {"style": "webshop_accumulate", "template_file": ""}
-    if variant == "smoke":
-        common.shrink(config)
-    else:
-        common.select_method(config, variant)
+    common.select_variant(config, variant)
     return config

@@ -16,6 +16,7 @@ from jopd.engines.teacher_scorer import ScorerSettings
 from jopd.envs.base import Env
 from jopd.envs.factory import EnvSettings, OpenEnvironment, open_environment
 from jopd.evaluation.evaluator import EvaluationSettings, Evaluator
+from jopd.learner.state import LearnerState
 from jopd.models.architectures import DecoderConfig
 from jopd.models.checkpoints import load_config, load_params
 from jopd.models.decoder import abstract_params
@@ -25,6 +26,7 @@ from jopd.parallel import Device, DeviceSplit, make_mesh, param_shardings, resha
 from jopd.rollout.demonstrations import shown_texts
 from jopd.rollout.prompts import PromptSettings, PromptStyle, load_style
 from jopd.rollout.runner import Player, RolloutSettings
+from jopd.runtime.weights import WeightStore
 from jopd.settings import DeviceSettings
 from jopd.types import Params, WeightSnapshot
 
@@ -184,6 +186,16 @@ def start_engine(
     """Starts the student's engine; ids past the tokenizer's are never sampled."""
     real = dataclasses.replace(settings, real_vocab_size=len(model.tokenizer.token_ids))
     return make_engine(real, model.config, snapshot, mesh=mesh)
+
+
+def start_student(
+    model: ModelFiles, state: LearnerState, settings: JetStreamSettings, mesh: Mesh
+) -> tuple[WeightStore, Engine]:
+    """Starts the student's engine at the learner's weights, and the store that it follows."""
+    move = to_engine(model.config, mesh, settings.compute_dtype)
+    snapshot = WeightSnapshot(params=move(state.params), version=int(state.update_index))
+    engine = start_engine(model, snapshot, settings, mesh)
+    return WeightStore(snapshot, to_engine=move, subscribers=(engine.publish,)), engine
 
 
 def start_scorer(

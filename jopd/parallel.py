@@ -172,12 +172,16 @@ def split_devices(
     )
 
 
-def is_matrix(path: Any) -> bool:
-    """Whether a parameter takes part in matrix products, by its path in the tree.
+def cast_matrices(params: Params, dtype: Any) -> Params:
+    """Parameters whose matrices have a type: what programs would cast at every call is cast once.
 
-    Engines hold matrices in the type that they compute in; norms and biases stay float32.
+    Norms and biases stay as they are.
     """
-    return path[-1].key in ("kernel", "embedding")
+
+    def cast(path: Any, leaf: Any) -> Any:
+        return leaf.astype(_type_in_engines(path, leaf, dtype))
+
+    return jax.tree_util.tree_map_with_path(cast, params)
 
 
 def reshard(params: Params, shardings: Params, dtype: Any) -> Params:
@@ -190,14 +194,18 @@ def reshard(params: Params, shardings: Params, dtype: Any) -> Params:
     Args:
       params: arrays that this process can address whole.
       shardings: tree of the target shardings.
-      dtype: type of the result's matrices; see `is_matrix`.
+      dtype: type of the result's matrices; norms and biases keep theirs.
     """
 
     def move(path: Any, leaf: jax.Array, sharding: jax.sharding.Sharding) -> jax.Array:
-        target = jnp.dtype(dtype) if is_matrix(path) else leaf.dtype
-        return jax.device_put(_cast_copy(leaf, target), sharding)
+        return jax.device_put(_cast_copy(leaf, _type_in_engines(path, leaf, dtype)), sharding)
 
     return jax.tree_util.tree_map_with_path(move, params, shardings)
+
+
+def _type_in_engines(path: Any, leaf: Any, dtype: Any) -> Any:
+    """`dtype` for what takes part in matrix products, its own type for any other parameter."""
+    return jnp.dtype(dtype) if path[-1].key in ("kernel", "embedding") else leaf.dtype
 
 
 @functools.partial(jax.jit, static_argnames="dtype")

@@ -25,7 +25,7 @@ from jopd.rollout.demonstrations import Demonstrator
 from jopd.runtime.run_directory import claim
 from jopd.settings import SftSettings
 from jopd.tasks import TaskStream
-from jopd.types import Task, WeightSnapshot
+from jopd.types import Task
 
 
 def main(settings: SftSettings, invocation: Invocation) -> None:
@@ -97,16 +97,16 @@ class Examiner:
         settings: SftSettings,
     ):
         self.success_rate: float | None = None
-        dtype = settings.engine.compute_dtype
-        self._to_engine = assembly.to_engine(student.config, meshes.engine, dtype)
-        snapshot = WeightSnapshot(params=self._to_engine(state.params), version=0)
-        self._engine = assembly.start_engine(student, snapshot, settings.engine, meshes.engine)
+        self._weights, self._engine = assembly.start_student(
+            student, state, settings.engine, meshes.engine
+        )
         self._evaluator = stage.make_evaluator("student", student, self._engine)
 
     def evaluate(self, state: LearnerState) -> Evaluation:
         """Success rate of the present weights on the eval panel."""
         version = int(state.update_index)
-        self._engine.publish(WeightSnapshot(params=self._to_engine(state.params), version=version))
+        if version > self._weights.latest().version:
+            self._weights.publish(state.params, version=version)
         evaluation = self._evaluator.run(policy_version=version)
         self.success_rate = evaluation.success_rate
         return evaluation

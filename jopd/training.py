@@ -190,7 +190,9 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
     )
     if progress.teacher_success_rate is None:
         progress.teacher_success_rate = evaluate_teacher(world, teacher_params, reporter)
-    weights, engine = start_student(world, state)
+    weights, engine = assembly.start_student(
+        world.student, state, settings.engine, world.meshes.engine
+    )
     scorer = assembly.start_scorer(
         world.teacher, teacher_params, world.student, settings.scorer, world.meshes.teacher
     )
@@ -310,15 +312,3 @@ def evaluate_teacher(world: World, params: Params, reporter: Reporter) -> float:
         )
     reporter.terminal.say(f"teacher success rate {100 * evaluation.success_rate:.1f} %")
     return evaluation.success_rate
-
-
-def start_student(world: World, state: LearnerState) -> tuple[WeightStore, Engine]:
-    """Starts the student's engine at the learner's weights."""
-    to_engine = assembly.to_engine(
-        world.student.config, world.meshes.engine, world.settings.engine.compute_dtype
-    )
-    snapshot = WeightSnapshot(params=to_engine(state.params), version=int(state.update_index))
-    engine = assembly.start_engine(
-        world.student, snapshot, world.settings.engine, world.meshes.engine
-    )
-    return WeightStore(snapshot, to_engine=to_engine, subscribers=(engine.publish,)), engine

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from made_turns import make_turn
 
 from jopd.algorithms.distillation import weighted_opd_loss
 from jopd.engines.base import Engine, Sampling, Score, Scorer
@@ -24,7 +25,7 @@ from jopd.experience.batching import RowLayout, pack
 from jopd.learner.update import Updater, UpdateSettings
 from jopd.models.architectures import DecoderConfig
 from jopd.models.decoder import hidden_states, init_params, output_head
-from jopd.types import Generation, Speaker, Turn, WeightSnapshot
+from jopd.types import Generation, Turn, WeightSnapshot
 
 MAX_CONTEXT = 64
 CONFIG = DecoderConfig(
@@ -171,22 +172,13 @@ def gradient_norm(turns: list[Scored], teacher: Callable[[Scored], np.ndarray]) 
 
 
 def as_turn(number: int, scored: Scored, teacher_logprobs: np.ndarray) -> Turn:
-    return Turn(
-        rollout_id=number,
-        index=0,
-        task_id="made",
-        domain="made",
-        policy_version=0,
-        speaker=Speaker.STUDENT,
-        sampling_temperature=0.7,
+    return make_turn(
+        number,
         prompt_tokens=scored.prompt,
         response_tokens=scored.generation.tokens,
         response_mask=np.ones(len(scored.generation.tokens), bool),
         behaviour_logprobs=scored.generation.logprobs,
         teacher_logprobs=teacher_logprobs.astype(np.float32),
-        teacher_mask=None,
-        prompt_truncated=False,
-        response_truncated=False,
     )
 
 

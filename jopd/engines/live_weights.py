@@ -1,12 +1,11 @@
 """The weights an engine computes with, replaced as a whole between turns."""
 
-import functools
 from typing import Any
 
 import jax
 from jax.sharding import Mesh, SingleDeviceSharding
 
-from jopd.parallel import is_matrix, param_shardings
+from jopd.parallel import cast_matrices, param_shardings
 from jopd.types import Params, WeightSnapshot
 
 
@@ -29,7 +28,7 @@ class LiveWeights:
 
     def place(self, snapshot: WeightSnapshot) -> WeightSnapshot:
         """The snapshot on the engine's devices, matrices in the compute type; norms keep theirs."""
-        params = _cast_matrices(snapshot.params, self._dtype)
+        params = cast_matrices(snapshot.params, self._dtype)
         return WeightSnapshot(
             params=jax.device_put(params, self._shardings(params)), version=snapshot.version
         )
@@ -43,17 +42,3 @@ class LiveWeights:
 def _device_of(params: Params) -> Any:
     leaf = jax.tree.leaves(params)[0]
     return next(iter(leaf.devices())) if isinstance(leaf, jax.Array) else jax.devices()[0]
-
-
-@functools.partial(jax.jit, static_argnames="dtype")
-def _cast(leaf: jax.Array, dtype: str) -> jax.Array:
-    return leaf.astype(dtype)
-
-
-def _cast_matrices(params: Params, dtype: str) -> Params:
-    """What programs would cast at every call is cast once."""
-
-    def cast(path: Any, leaf: Any) -> Any:
-        return _cast(leaf, dtype) if is_matrix(path) and leaf.dtype != dtype else leaf
-
-    return jax.tree_util.tree_map_with_path(cast, params)

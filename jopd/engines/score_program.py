@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from jopd.models.architectures import DecoderConfig
 from jopd.models.decoder import KVCache, extend, init_cache, output_head
 from jopd.models.logprobs import token_logprobs
-from jopd.parallel import is_matrix, param_shardings
+from jopd.parallel import cast_matrices, param_shardings
 from jopd.types import Params
 
 
@@ -69,9 +69,7 @@ class ScoreProgram:
         cache_dtype: str,
         mesh: Mesh,
     ):
-        params = jax.tree_util.tree_map_with_path(
-            functools.partial(_cast_matrix, dtype=compute_dtype), params
-        )
+        params = cast_matrices(params, compute_dtype)
         self._params = jax.device_put(params, param_shardings(params, mesh))
         self._pool_sharding = _pool_sharding(config, mesh)
         new_pool = functools.partial(init_cache, config, pool_rows, pool_length, cache_dtype)
@@ -150,8 +148,3 @@ def _pool_sharding(config: DecoderConfig, mesh: Mesh) -> NamedSharding:
     """KV heads lie where their projections lie, or everywhere if the axis does not divide them."""
     split = config.num_kv_heads % mesh.shape["tensor"] == 0
     return NamedSharding(mesh, PartitionSpec(None, None, None, "tensor" if split else None, None))
-
-
-def _cast_matrix(path: Any, leaf: Any, *, dtype: str) -> Any:
-    """Stores what the model would cast at every call; norms and biases stay as they are."""
-    return leaf.astype(dtype) if is_matrix(path) else leaf

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jopd.models.architectures import NAMED_SIZES, DecoderConfig, RopeScaling
+from jopd.models.architectures import DecoderConfig, ModelType, RopeScaling
 from jopd.models.decoder import (
     abstract_params,
     hidden_states,
@@ -181,6 +181,48 @@ def test_what_is_not_computed_is_refused_by_name(key, value):
     named = "rope" if key == "rope_parameters" else key
     with pytest.raises(ValueError, match=named):
         DecoderConfig.from_hugging_face(CONFIG.to_hugging_face() | {key: value})
+
+
+# name: (V, D, F, layers, N, K, tied head)
+_QWEN25_SIZES = {
+    "qwen2.5-1.5b": (151936, 1536, 8960, 28, 12, 2, True),
+    "qwen2.5-3b": (151936, 2048, 11008, 36, 16, 2, True),
+    "qwen2.5-7b": (152064, 3584, 18944, 28, 28, 4, False),
+}
+_QWEN3_SIZES = {
+    "qwen3-1.7b": (151936, 2048, 6144, 28, 16, 8, True),
+    "qwen3-4b": (151936, 2560, 9728, 36, 32, 8, True),
+    "qwen3-8b": (151936, 4096, 12288, 36, 32, 8, False),
+}
+
+
+def _named(
+    sizes: tuple[int, int, int, int, int, int, bool], model_type: ModelType
+) -> DecoderConfig:
+    vocab, width, hidden, layers, heads, kv_heads, tied = sizes
+    return DecoderConfig(
+        vocab_size=vocab,
+        hidden_size=width,
+        intermediate_size=hidden,
+        num_layers=layers,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        head_dim=128,
+        rope_theta=1e6,
+        rms_norm_eps=1e-6,
+        tie_embeddings=tied,
+        qkv_bias=model_type == "qwen2",
+        qk_norm=model_type == "qwen3",
+        max_positions=32768 if model_type == "qwen2" else 40960,
+        model_type=model_type,
+    )
+
+
+NAMED_SIZES: dict[str, DecoderConfig] = {
+    **{name: _named(sizes, "qwen2") for name, sizes in _QWEN25_SIZES.items()},
+    **{name: _named(sizes, "qwen3") for name, sizes in _QWEN3_SIZES.items()},
+}
+"""The sizes of the papers, as their public (Instruct) configs have them."""
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ seed of its process; ours shuffles the types in the order of the paper's table, 
 generator, after the training order.
 """
 
-import hashlib
 import random
 
-from jopd.tasks import TaskPanel, make_panel, panel_text
+from jopd.tasks import TaskPanel, make_panel
 from jopd.types import Task
 
 TRAIN_VARIATIONS = {
@@ -67,13 +66,13 @@ def load_panel(split: str) -> TaskPanel:
         tasks = [_task(kind, i) for kind, count in variations.items() for i in range(count // 2)]
         generator.shuffle(tasks)
         panels[name] = tasks
-    found = hashlib.sha256(panel_text(panels[split]).encode()).hexdigest()
-    if found != SHA256[split]:
+    panel = make_panel(f"scienceworld_{split}", panels[split])
+    if panel.sha256 != SHA256[split]:
         raise ValueError(
-            f"the {split} panel of ScienceWorld has the sha256 {found}, expected {SHA256[split]}; "
-            "results on it would not compare with earlier ones"
+            f"panel {panel.name} has the sha256 {panel.sha256}, expected {SHA256[split]}; results "
+            "on it would not compare with earlier ones"
         )
-    return make_panel(f"scienceworld_{split}", panels[split])
+    return panel
 
 
 def kind_of(task: Task) -> str:

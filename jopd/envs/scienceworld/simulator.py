@@ -27,6 +27,7 @@ class ScienceWorldSimulator:
         self._task: Task | None = None
         self._actions: list[str] = []
         self._gold: list[str] | None = None
+        self._instruction = ""
         self._templates: tuple[str, ...] = ()
         self._best_score = 0
         self._done: tuple[str, str] | None = None  # an action already done, and what it showed
@@ -34,7 +35,11 @@ class ScienceWorldSimulator:
     def reset(self, task: Task) -> StepResult:
         """Starts the episode of `task`."""
         self._task, self._actions, self._gold, self._done = task, [], None, None
-        return self._load(task, with_gold_path=False)
+        self._best_score = 0
+        observation = self._load(task, with_gold_path=False)
+        self._instruction = self._ask("getTaskDescription")
+        self._templates = tuple(form for form in self._ask("getPossibleActions") if form != _RESET)
+        return self._seen(observation)
 
     def step(self, action: str) -> StepResult:
         """Acts; input that the simulator does not know is answered in words and costs no move."""
@@ -85,20 +90,19 @@ class ScienceWorldSimulator:
             self._ask("step", action)
         return path
 
-    def _load(self, task: Task, *, with_gold_path: bool) -> StepResult:
+    def _load(self, task: Task, *, with_gold_path: bool) -> str:
+        """Starts the episode in the simulator; returns the first observation."""
         simplifications = self._settings.simplifications
         self._ask("load", kind_of(task), task.index, simplifications, with_gold_path)
         self._ask("reset")
-        self._best_score = 0
-        self._templates = tuple(form for form in self._ask("getPossibleActions") if form != _RESET)
-        return self._seen(self._ask("step", "look around"))
+        return self._ask("step", "look around")
 
     def _seen(self, observation: str) -> StepResult:
         score = round(_FULL_SCORE * self._ask("getScore"))
         self._best_score = max(self._best_score, score)
         return StepResult(
             observation=observation,
-            instruction=self._ask("getTaskDescription"),
+            instruction=self._instruction,
             allowed_actions=self._templates,
             objects=self._objects(),
             done=bool(self._ask("getCompleted")) or score < 0,
