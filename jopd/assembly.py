@@ -24,7 +24,7 @@ from jopd.models.source import ModelSettings, checkpoint_directory, make_scratch
 from jopd.models.tokenizer import Tokenizer, check_compatible
 from jopd.parallel import Device, DeviceSplit, make_mesh, param_shardings, reshard, split_devices
 from jopd.rollout.demonstrations import shown_texts
-from jopd.rollout.prompts import PromptSettings, PromptStyle, load_style
+from jopd.rollout.prompt_style import PromptSettings, PromptStyle, load_style
 from jopd.rollout.runner import Player, RolloutSettings
 from jopd.runtime.weights import WeightStore
 from jopd.settings import DeviceSettings

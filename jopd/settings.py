@@ -22,7 +22,7 @@ from jopd.learner.update import UpdateSettings
 from jopd.models.source import ModelSettings
 from jopd.reporting import ReportingSettings
 from jopd.rollout.demonstrations import DemonstrationSettings
-from jopd.rollout.prompts import PromptSettings
+from jopd.rollout.prompt_style import PromptSettings
 from jopd.rollout.runner import RolloutSettings
 from jopd.runtime.explorer import ExplorerSettings
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from jopd.engines.scripted import ScriptedEngine
 from jopd.envs.base import EnvError, StepResult
-from jopd.rollout.prompts import PromptSettings, load_style
+from jopd.rollout.prompt_style import PromptSettings, load_style
 from jopd.rollout.runner import Player, RolloutSettings
 from jopd.types import Task
 
@@ -50,7 +50,7 @@ class WordIds:
 
     stop_ids = (END,)
 
-    def render_chat(self, messages):
+    def render_chat(self, messages, *, tools=()):
         words = " ".join(m["content"] for m in messages).split()
         return np.array([WORDS.index(w) for w in words if w in WORDS], np.int32)
 

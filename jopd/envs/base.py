@@ -6,7 +6,7 @@ of their own.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from jopd.types import Task
 
@@ -28,6 +28,8 @@ class StepResult:
       reward: the environment's reward so far, 0 to 1.
       success: the task's own criterion holds.
       objects: names that may stand in templates; empty where actions are whole.
+      role: who speaks the observation in a chat.
+      tools: JSON schemas of the tools that may be called; the same on every step of an episode.
     """
 
     observation: str
@@ -37,6 +39,8 @@ class StepResult:
     reward: float
     success: bool
     objects: tuple[str, ...] = ()
+    role: Literal["user", "tool"] = "user"
+    tools: tuple[str, ...] = ()
 
 
 @runtime_checkable

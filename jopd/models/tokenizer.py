@@ -1,5 +1,6 @@
 """Chats to ids and ids to text, and whether a student's ids mean the same to its teacher."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,17 +68,21 @@ class Tokenizer:
         """Id of every token, added and special ones included, padding rows of the model not."""
         return self.backend.get_vocab()
 
-    def render_chat(self, messages: Sequence[Mapping[str, str]]) -> HostInts:
+    def render_chat(
+        self, messages: Sequence[Mapping[str, str]], *, tools: Sequence[str] = ()
+    ) -> HostInts:
         """Ids of a chat that waits for the assistant's reply.
 
         Args:
           messages: each with "role" and "content".
+          tools: JSON schemas of tools; templates of models that know none leave them out.
         """
         ids = self.backend.apply_chat_template(
             [dict(message) for message in messages],
             add_generation_prompt=True,
             tokenize=True,
             return_dict=False,
+            tools=[json.loads(tool) for tool in tools] or None,
             **self.template_options,
         )
         return np.asarray(ids, np.int32)

@@ -7,7 +7,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from jopd.envs.base import Simulator, StepResult
-from jopd.rollout.prompts import PastTurn, PromptStyle, format_reply, render_messages
+from jopd.rollout.prompt_style import PromptStyle
+from jopd.rollout.prompts import PastTurn, make_chat
+from jopd.rollout.replies import format_reply
 from jopd.rollout.runner import ChatTokenizer, RolloutSettings
 from jopd.types import HostInts, Speaker, Task, Turn
 
@@ -117,7 +119,8 @@ class Demonstrator:
     def _turn(
         self, task: Task, rollout_id: int, past: Sequence[PastTurn], seen: StepResult, action: str
     ) -> Turn:
-        prompt = self._tokenizer.render_chat(render_messages(self._style, past, seen))
+        chat = make_chat(self._style, past, seen)
+        prompt = self._tokenizer.render_chat(chat.messages, tools=chat.tools)
         reply = self._tokenizer.encode(format_reply(self._style, action))
         response = np.append(reply, self._tokenizer.stop_ids[0]).astype(np.int32)
         nothing = np.zeros(len(response), np.float32)
@@ -177,5 +180,5 @@ def shown_texts(
 
 
 def _contents(style: PromptStyle, past: Sequence[PastTurn], seen: StepResult) -> Iterator[str]:
-    yield from (message["content"] for message in render_messages(style, past, seen))
+    yield from (message["content"] for message in make_chat(style, past, seen).messages)
     yield from (format_reply(style, action) for action in seen.allowed_actions)

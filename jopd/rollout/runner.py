@@ -8,7 +8,9 @@ import numpy as np
 
 from jopd.engines.base import Engine, Sampling, Score, Scorer
 from jopd.envs.base import Env, EnvError, StepResult
-from jopd.rollout.prompts import Message, PastTurn, PromptStyle, parse_reply, render_messages
+from jopd.rollout.prompt_style import PromptStyle
+from jopd.rollout.prompts import Message, PastTurn, make_chat
+from jopd.rollout.replies import parse_reply
 from jopd.types import (
     FinishReason,
     Generation,
@@ -32,8 +34,8 @@ class ChatTokenizer(Protocol):
         """Ids that end a response."""
         ...
 
-    def render_chat(self, messages: Sequence[Message]) -> HostInts:
-        """Ids of a chat that waits for the assistant's reply."""
+    def render_chat(self, messages: Sequence[Message], *, tools: Sequence[str] = ()) -> HostInts:
+        """Ids of a chat that waits for the assistant's reply; tools are JSON schemas."""
         ...
 
     def decode(self, ids: HostInts) -> str:
@@ -195,8 +197,8 @@ def fit_prompt(past: Sequence[PastTurn], seen: StepResult, player: Player) -> Fi
     limit = player.settings.max_prompt_tokens
     last_skip = len(past) if player.settings.overflow == "window" else 0
     for skip_oldest in range(last_skip + 1):
-        messages = render_messages(player.style, past, seen, skip_oldest=skip_oldest)
-        tokens = player.tokenizer.render_chat(messages)
+        chat = make_chat(player.style, past, seen, skip_oldest=skip_oldest)
+        tokens = player.tokenizer.render_chat(chat.messages, tools=chat.tools)
         if len(tokens) <= limit:
             return FittedPrompt(tokens=tokens, truncated=False)
     return FittedPrompt(tokens=tokens[:limit], truncated=True)

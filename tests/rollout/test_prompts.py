@@ -1,15 +1,10 @@
+import dataclasses
+
 import pytest
 
 from jopd.envs.base import StepResult
-from jopd.rollout.prompts import (
-    STYLES,
-    PastTurn,
-    PromptSettings,
-    format_reply,
-    load_style,
-    parse_reply,
-    render_messages,
-)
+from jopd.rollout.prompt_style import STYLES, PromptSettings, load_style
+from jopd.rollout.prompts import PastTurn, make_chat
 
 
 def style(name: str):
@@ -47,12 +42,12 @@ PAST = [
 
 
 def test_the_first_turn_has_no_history():
-    (message,) = render_messages(style("webshop_plain"), [], page("home"))
+    (message,) = make_chat(style("webshop_plain"), [], page("home")).messages
     assert message == {"role": "user", "content": "a red hat | | home"}
 
 
 def test_a_fresh_message_shows_the_last_turns_with_their_numbers():
-    (message,) = render_messages(style("webshop_gigpo"), PAST, page("item", "click[buy now]"))
+    (message,) = make_chat(style("webshop_gigpo"), PAST, page("item", "click[buy now]")).messages
     text = message["content"]
     assert "[Observation 2: 'results', Action 2: 'click[b1]']\n[Observation 3: 'item'" in text
     assert "Observation 1" not in text
@@ -63,46 +58,23 @@ def test_a_fresh_message_shows_the_last_turns_with_their_numbers():
 
 def test_an_accumulating_chat_repeats_every_earlier_message_as_it_was_shown():
     chat = style("webshop_accumulate")
-    messages = render_messages(chat, PAST, page("item", "click[buy now]"))
+    messages = make_chat(chat, PAST, page("item", "click[buy now]")).messages
     assert [m["role"] for m in messages] == ["user", "assistant"] * 3 + ["user"]
     for number in range(3):
-        shown_then = render_messages(chat, PAST[:number], PAST[number].seen)
+        shown_then = make_chat(chat, PAST[:number], PAST[number].seen).messages
         assert messages[: 2 * number + 1] == shown_then
         assert messages[2 * number + 1]["content"] == PAST[number].reply
 
 
 def test_a_window_drops_the_oldest_turns_and_keeps_their_numbers():
-    messages = render_messages(style("webshop_accumulate"), PAST, page("item"), skip_oldest=2)
+    messages = make_chat(style("webshop_accumulate"), PAST, page("item"), skip_oldest=2).messages
     assert len(messages) == 3
     assert "Observation 3" in messages[-1]["content"]
     assert "Observation 2" not in messages[-1]["content"]
 
 
-@pytest.mark.parametrize(
-    ("reply", "action", "well_formed"),
-    [
-        ("<think>x</think><action> click[b1] </action>", "click[b1]", True),
-        ("<action>click[b1]</action>", "click[b1]", False),
-        ("<think>x</think>click[b1]", "", False),
-        ("<think>x</think><action></action>", "", False),
-        ("<think>x</think><action>a</action><action>b</action>", "a", True),
-        ("<think>x</think><action>two\nlines</action>", "two\nlines", True),
-        ("", "", False),
-    ],
-)
-def test_tagged_replies(reply, action, well_formed):
-    parsed = parse_reply(style("webshop_gigpo"), reply)
-    assert (parsed.action, parsed.well_formed) == (action, well_formed)
-
-
-@pytest.mark.parametrize("name", ["webshop_plain", "webshop_gigpo", "webshop_accumulate"])
-def test_the_shortest_reply_is_read_as_its_action(name):
-    parsed = parse_reply(style(name), format_reply(style(name), "click[< prev]"))
-    assert (parsed.action, parsed.well_formed) == ("click[< prev]", True)
-
-
 def test_braces_in_observations_stay_as_they_are():
-    (message,) = render_messages(style("webshop_plain"), [], page("{actions} {x}"))
+    (message,) = make_chat(style("webshop_plain"), [], page("{actions} {x}")).messages
     assert message["content"].endswith("{actions} {x}")
 
 
@@ -121,3 +93,33 @@ def test_a_style_file_with_wrong_keys_or_fields_is_refused(tmp_path):
     shipped.write_text(text.replace("{observation}", "{nothing}"))
     with pytest.raises(ValueError, match=r"first uses \['nothing'\]"):
         load_style(PromptSettings(style="", template_file=str(shipped)))
+
+
+def test_two_first_turns_show_no_history_in_the_accumulating_chat():
+    chat = style("webshop_accumulate")
+    second = make_chat(chat, PAST[:1], page("item")).messages[-1]["content"]
+    third = make_chat(chat, PAST[:2], page("item")).messages[-1]["content"]
+    assert "Observation 1" not in second
+    assert "Observation 1" in third and "Observation 2" in third
+
+
+def test_an_over_long_message_falls_back_to_the_one_without_history():
+    short = make_chat(style("webshop_gigpo"), PAST, page("x" * 12_000)).messages[0]["content"]
+    long = make_chat(style("webshop_gigpo"), PAST, page("x" * 13_000)).messages[0]["content"]
+    assert "Observation 3" in short
+    assert "Observation 3" not in long
+
+
+def test_the_environment_says_who_speaks_and_which_tools_there_are():
+    spoken = dataclasses.replace(page("result"), role="tool", tools=('{"name": "find"}',))
+    heard = make_chat(style("webshop_plain"), [], spoken)
+    assert heard.messages[0]["role"] == "tool"
+    assert heard.tools == ()
+    told = make_chat(dataclasses.replace(style("webshop_plain"), tools=True), [], spoken)
+    assert told.tools == ('{"name": "find"}',)
+
+
+def test_a_style_may_have_a_tool_speak_all_later_observations():
+    chat = dataclasses.replace(style("webshop_accumulate"), later_role="tool", system="S")
+    roles = [message["role"] for message in make_chat(chat, PAST[:2], page("item")).messages]
+    assert roles == ["system", "user", "assistant", "tool", "assistant", "tool"]
