@@ -57,6 +57,34 @@ class TurnQueue(queue.Queue):
             self.all_tasks_done.notify_all()
 
 
+class PrefillQueue(queue.Queue):
+    """Prompts on their way to the one prefill thread; not empty before the last one is computed.
+
+    The generate thread fills free slots before it decodes while this queue says that more is to
+    come; else it would decode a block for all but the last of the requests that came together.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._computing = False
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """The next prompt; what was taken before is computed by now."""
+        with self.mutex:
+            self._computing = False
+        return super().get(block, timeout)
+
+    def empty(self) -> bool:
+        """Whether no prompt waits or is being computed."""
+        with self.mutex:
+            return not self._qsize() and not self._computing
+
+    def _get(self) -> Any:
+        item = super()._get()
+        self._computing = item is not None
+        return item
+
+
 @dataclass(frozen=True, slots=True)
 class _Running:
     """A request in a slot and the tokens delivered to it."""
@@ -124,6 +152,7 @@ class Orchestrator(orchestrator.Driver):
             interleaved_mode=True,
             jax_padding=False,
         )
+        self._prefill_backlog = PrefillQueue()
         self._turn_queue = TurnQueue(self._generate_slots[0])
         self._detokenize_backlogs = [self._turn_queue]
         self._ready.set()  # the threads were started above and look at the queues from here on

@@ -5,12 +5,13 @@ import queue
 import threading
 
 import numpy as np
+import pytest
 from tiny_student import CONFIG, SETTINGS, greedy_response, random_prompts, weights
 
 from jopd.engines.base import Sampling
 from jopd.engines.jetstream_api import engine_api, orchestrator, tokenizer_api
 from jopd.engines.jetstream_engine import JetStreamEngine
-from jopd.engines.jetstream_threads import Orchestrator, TurnQueue
+from jopd.engines.jetstream_threads import Orchestrator, PrefillQueue, TurnQueue
 
 _pb2 = orchestrator.jetstream_pb2
 
@@ -111,3 +112,22 @@ def test_closing_lets_a_waiting_block_go():
     turns.close()
     writer.join(10)
     assert not writer.is_alive()
+
+
+def test_a_prompt_counts_as_waiting_until_it_is_computed():
+    prompts = PrefillQueue()
+    assert prompts.empty()
+    prompts.put("a")
+    assert not prompts.empty()
+    assert prompts.get() == "a"
+    assert not prompts.empty()  # it is being computed
+    with pytest.raises(queue.Empty):
+        prompts.get(block=False)  # the prefill thread is back for more
+    assert prompts.empty()
+
+
+def test_the_end_of_the_prefill_thread_leaves_no_prompt_waiting():
+    prompts = PrefillQueue()
+    prompts.put(None)
+    assert prompts.get() is None
+    assert prompts.empty()
