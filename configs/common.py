@@ -26,7 +26,13 @@ def webshop() -> ConfigDict:
 def scienceworld() -> ConfigDict:
     """ScienceWorld as the papers' lineage plays it, in processes of its own."""
     return ConfigDict(
-        {"domain": "scienceworld", "simplifications": "easy", "heap_mb": 512, "answer_s": 20.0}
+        {
+            "domain": "scienceworld",
+            "simplifications": "easy",
+            "task_types": (),
+            "heap_mb": 512,
+            "answer_s": 20.0,
+        }
     )
 
 
@@ -210,6 +216,44 @@ def paper_run(
         "sync_interval": 1,
         "seed": 0,
     }
+    config.reporting = reporting()
+    return config
+
+
+def sft_run(*, max_prompt: int, max_response: int, num_updates: int) -> ConfigDict:
+    """Supervised learning of a tiny Qwen3-shaped model on a CPU; the environment is to be added."""
+    config = ConfigDict()
+    longest = max_prompt + max_response
+    config.student = scratch_model("qwen3", width=96, layers=2, max_positions=longest, seed=1)
+    config.rollout = {
+        "horizon": 30,
+        "max_prompt_tokens": max_prompt,
+        "max_response_tokens": max_response,
+        "temperature": 1.0,
+        "overflow": "end",
+    }
+    config.engine = engine(
+        slots=16, max_prompt=max_prompt, max_response=max_response, dtype="float32"
+    )
+    config.demonstrations = {"random_action_rate": 0.0, "batch_size": 32}
+    config.learner = {
+        "rows_per_micro_batch": 4,
+        "row_length": longest,
+        "compute_dtype": "float32",
+        "remat": False,
+        "head_chunk": 256,
+    }
+    config.optimizer = optimizer(3e-3)
+    config.optimizer.update({"warmup_updates": 50, "decay_updates": num_updates - 50})
+    config.evaluation = {
+        "interval": num_updates,
+        "episodes": 48,
+        "concurrency": 4,
+        "temperature": 0.4,  # Table 5
+        "seed": 1,
+    }
+    config.devices = devices()
+    config.runtime = {"num_updates": num_updates, "seed": 0}
     config.reporting = reporting()
     return config
 

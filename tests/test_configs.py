@@ -12,9 +12,10 @@ from jopd.settings import SettingsError, SftSettings, TrainSettings, build
 from jopd.training import check_settings
 
 ROOT = Path(__file__).parents[1]
-RECIPES = sorted(p for p in (ROOT / "configs").glob("*.py") if p.stem not in ("common", "__init__"))
+NOT_TRAINED = ("common", "__init__", "scienceworld_tiny")
+RECIPES = sorted(p for p in (ROOT / "configs").glob("*.py") if p.stem not in NOT_TRAINED)
 TRAIN_VARIANTS = ("divopd", "divopd_base", "vanilla", "smoke")
-SFT_VARIANTS = {"quickstart": ("teacher", "cold_start")}
+SFT_VARIANTS = {"quickstart": ("teacher", "cold_start"), "scienceworld_tiny": ("",)}
 
 
 def recipe(path: Path):

@@ -26,6 +26,7 @@ FLOORS = {
     "command": 3.5,  # what commands share
     "training": 3.5,
     "trained": 3.5,
+    "checks": 3.5,
 }
 COMMAND_FLOOR = 4
 GATHERERS = {"settings", "assembly"}  # they may import from their own floor

@@ -80,7 +80,7 @@ def _open_scienceworld(settings: ScienceWorldSettings) -> OpenEnvironment:
     return OpenEnvironment(
         make_simulator=partial(ScienceWorldSimulator, settings),
         make_env=lambda: ProcessEnv(partial(make_simulator, settings), deadlines),
-        load_panel=load_panel,
+        load_panel=partial(load_panel, settings.task_types),
         vocabulary_tasks=40,
-        vocabulary_walks=0,
+        vocabulary_walks=40 if settings.task_types else 0,
     )

@@ -73,6 +73,7 @@ class Demonstrator:
         self._rng = np.random.default_rng(seed)
         self._rollouts = 0
         self._mixed: list[Turn] = []
+        self._played: dict[str, list[Turn]] = {}
 
     def next_batch(self) -> list[Turn]:
         """The next `batch_size` turns.
@@ -89,7 +90,7 @@ class Demonstrator:
     def _refill(self, wanted: int) -> None:
         empty_episodes = 0
         while len(self._mixed) < wanted:
-            turns = self.episode(next(self._tasks))
+            turns = self._turns_of(next(self._tasks))
             empty_episodes = 0 if turns else empty_episodes + 1
             if empty_episodes > 100:
                 raise ValueError(
@@ -99,6 +100,14 @@ class Demonstrator:
                 )
             self._mixed.extend(turns)
         self._rng.shuffle(self._mixed)
+
+    def _turns_of(self, task: Task) -> list[Turn]:
+        """A play of the task; an expert that never errs plays it the same again."""
+        if self._settings.random_action_rate > 0:
+            return self.episode(task)
+        if task.task_id not in self._played:
+            self._played[task.task_id] = self.episode(task)
+        return self._played[task.task_id]
 
     def episode(self, task: Task) -> list[Turn]:
         """Plays one task; each turn shows the expert's reply to the state it was asked in."""

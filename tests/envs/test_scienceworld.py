@@ -46,14 +46,25 @@ def gold_path(simulator, task: Task) -> tuple[list[str], list[str]]:
 
 
 def test_the_split_has_the_papers_counts_and_no_type_twice():
-    assert len(load_panel("train").tasks) == 2294
-    assert len(load_panel("eval").tasks) == 1308
+    assert len(load_panel((), "train").tasks) == 2294
+    assert len(load_panel((), "eval").tasks) == 1308
     assert not TRAIN_VARIATIONS.keys() & HELD_OUT_VARIATIONS.keys()
     assert len(TRAIN_VARIATIONS) + len(HELD_OUT_VARIATIONS) == 30
 
 
+def test_chosen_types_hold_out_variations_that_training_never_sees():
+    kinds = ("find-plant", "freeze")
+    trained, held_out = (
+        {task.task_id for task in load_panel(kinds, split).tasks} for split in ("train", "eval")
+    )
+    assert (len(trained), len(held_out)) == (150 + 15, 150 + 15)
+    assert not trained & held_out
+    with pytest.raises(ValueError, match=r"no task types find-plants; there are boil, "):
+        load_panel(("find-plants",), "train")
+
+
 def test_training_begins_as_the_released_script_does():
-    first = [task.task_id.split("/", 1)[1] for task in load_panel("train").tasks[:3]]
+    first = [task.task_id.split("/", 1)[1] for task in load_panel((), "train").tasks[:3]]
     assert first == [
         "test-conductivity/194",
         "inclined-plane-friction-named-surfaces/390",

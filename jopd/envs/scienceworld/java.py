@@ -62,7 +62,10 @@ class Java:
         try:
             return method(*arguments)
         except Py4JError as error:
-            raise EnvError(f"ScienceWorld's Java process failed: {error}") from error
+            raise EnvError(
+                f"ScienceWorld's Java process failed: {error}; if it is only slow, raise "
+                "env.answer_s"
+            ) from error
 
 
 def _stop(gateway: JavaGateway, process: subprocess.Popen[bytes], directory: str) -> None:

@@ -7,6 +7,7 @@ generator, after the training order.
 """
 
 import random
+from collections.abc import Sequence
 
 from jopd.tasks import TaskPanel, make_panel
 from jopd.types import Task
@@ -52,14 +53,39 @@ SHA256 = {
 _SEED = 42
 
 
-def load_panel(split: str) -> TaskPanel:
+def load_panel(task_types: Sequence[str], split: str) -> TaskPanel:
     """The panel of a split: "train" (2,294 tasks) or "eval" (1,308 tasks of other types).
 
+    Args:
+      task_types: if any, their first halves are for training and their second halves are held out.
+      split: "train" or "eval".
+
     Raises:
-      ValueError: there is no such split, or its tasks are not those of the recorded hash.
+      ValueError: there is no such split or type, or the tasks are not those of the recorded hash.
     """
     if split not in SHA256:
         raise ValueError(f"ScienceWorld has the splits {', '.join(SHA256)}, not {split!r}")
+    return _panel_of_types(task_types, split) if task_types else _papers_panel(split)
+
+
+def _panel_of_types(task_types: Sequence[str], split: str) -> TaskPanel:
+    counts = TRAIN_VARIATIONS | HELD_OUT_VARIATIONS
+    unknown = [kind for kind in task_types if kind not in counts]
+    if unknown:
+        raise ValueError(
+            f"ScienceWorld has no task types {', '.join(unknown)}; there are "
+            f"{', '.join(sorted(counts))}"
+        )
+    halves = {
+        "train": {kind: range(counts[kind] // 2) for kind in task_types},
+        "eval": {kind: range(counts[kind] // 2, counts[kind]) for kind in task_types},
+    }
+    tasks = [_task(kind, number) for kind, numbers in halves[split].items() for number in numbers]
+    random.Random(_SEED).shuffle(tasks)
+    return make_panel(f"scienceworld_{split}", tasks)
+
+
+def _papers_panel(split: str) -> TaskPanel:
     generator = random.Random(_SEED)
     panels = {}
     for name, variations in (("train", TRAIN_VARIATIONS), ("eval", HELD_OUT_VARIATIONS)):

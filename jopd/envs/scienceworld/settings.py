@@ -12,12 +12,15 @@ class ScienceWorldSettings:
       domain: names this environment; tasks and turns carry it.
       simplifications: as the package names them, separated by commas; "easy" for all that suit the
         task, as in the papers' lineage; "" for none.
+      task_types: play these only, as the package names them: their first variations are for
+        training, the others are held out; () for DivOPD's split, which holds out whole types.
       heap_mb: heap of each Java process; without a bound it grows to gigabytes.
       answer_s: longest wait for one answer of the simulator.
     """
 
     domain: Literal["scienceworld"] = "scienceworld"
     simplifications: str = "easy"
+    task_types: tuple[str, ...] = ()
     heap_mb: int = 512
     answer_s: float = 20.0
 
