@@ -14,7 +14,7 @@ from jopd.engines.factory import make_engine, make_scorer
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
 from jopd.envs.base import Env
-from jopd.envs.factory import EnvSettings, OpenEnvironment, open_environment
+from jopd.envs.factory import OpenEnvironment, open_environment
 from jopd.evaluation.evaluator import EvaluationSettings, Evaluator
 from jopd.learner.state import LearnerState
 from jopd.models.architectures import DecoderConfig
@@ -24,10 +24,10 @@ from jopd.models.source import ModelSettings, checkpoint_directory, make_scratch
 from jopd.models.tokenizer import Tokenizer, check_compatible
 from jopd.parallel import Device, DeviceSplit, make_mesh, param_shardings, reshard, split_devices
 from jopd.rollout.demonstrations import shown_texts
-from jopd.rollout.prompt_style import PromptSettings, PromptStyle, load_style
+from jopd.rollout.prompt_style import PromptStyle, load_style
 from jopd.rollout.runner import Player, RolloutSettings
 from jopd.runtime.weights import WeightStore
-from jopd.settings import DeviceSettings
+from jopd.settings import DeviceSettings, SftSettings, TrainSettings
 from jopd.types import Params, WeightSnapshot
 
 
@@ -93,6 +93,7 @@ class Stage:
       style: how turns are shown and replies read.
       rollout: limits of a rollout.
       evaluation: how models are evaluated.
+      conditions: what a success rate depends on beside the model, in words.
       workdir: where evaluations and models from scratch are written.
     """
 
@@ -100,6 +101,7 @@ class Stage:
     style: PromptStyle
     rollout: RolloutSettings
     evaluation: EvaluationSettings
+    conditions: str
     workdir: Path
 
     def make_env(self) -> Env:
@@ -126,6 +128,9 @@ class Stage:
 
     def make_evaluator(self, name: str, model: ModelFiles, engine: Engine) -> Evaluator:
         """An evaluator, on the eval panel, of the model that the engine runs."""
+        directory = self.workdir / "evaluations"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "conditions.txt").write_text(self.conditions + "\n", encoding="utf-8")
         return Evaluator(
             name=name,
             tasks=self.env.load_panel("eval").tasks,
@@ -134,25 +139,42 @@ class Stage:
                 model, engine, scorer=None, temperature=self.evaluation.temperature
             ),
             settings=self.evaluation,
-            directory=self.workdir / "evaluations",
+            directory=directory,
         )
 
 
-def open_stage(
-    env: EnvSettings,
-    prompt: PromptSettings,
-    rollout: RolloutSettings,
-    evaluation: EvaluationSettings,
-    workdir: Path,
-) -> Stage:
+def open_stage(settings: TrainSettings | SftSettings, workdir: Path) -> Stage:
     """Loads the environment's data and the prompt style."""
+    return set_stage(open_environment(settings.env), settings, workdir)
+
+
+def set_stage(
+    opened: OpenEnvironment, settings: TrainSettings | SftSettings, workdir: Path
+) -> Stage:
+    """The stage around an open environment."""
     return Stage(
-        env=open_environment(env),
-        style=load_style(prompt),
-        rollout=rollout,
-        evaluation=evaluation,
+        env=opened,
+        style=load_style(settings.prompt),
+        rollout=settings.rollout,
+        evaluation=settings.evaluation,
+        conditions=describe_conditions(opened, settings),
         workdir=workdir,
     )
+
+
+def describe_conditions(opened: OpenEnvironment, settings: TrainSettings | SftSettings) -> str:
+    """What must agree before two success rates are compared."""
+    panel, evaluation = opened.load_panel("eval"), settings.evaluation
+    prompt, temperature = settings.prompt, evaluation.temperature
+    told = [
+        f"panel: the first {evaluation.episodes} of {len(panel.tasks)} tasks of {panel.name}, "
+        f"sha256 {panel.sha256[:16]}",
+        f"environment: {settings.env}",
+        f"prompts: {prompt.template_file or prompt.style}",
+        f"horizon: {settings.rollout.horizon} turns; temperature: {temperature:g}",
+        f"success: {opened.success_rule}",
+    ]
+    return "success rates below compare only with those of the same\n  " + "\n  ".join(told)
 
 
 def open_model(settings: ModelSettings, stage: Stage, *, name: str) -> ModelFiles:

@@ -22,7 +22,6 @@ from jopd.command import Invocation, run_command
 from jopd.models.checkpoints import CheckpointError
 from jopd.models.decoder import abstract_params
 from jopd.models.source import ModelSettings
-from jopd.rollout.prompt_style import load_style
 from jopd.settings import TrainSettings
 from jopd.types import WeightSnapshot
 
@@ -57,13 +56,7 @@ def examine(settings: TrainSettings, workdir: Path, scratch: Path) -> Iterator[F
     models: dict[str, ModelFiles] = {}
     if opened is not None:
         yield from host.check_round_trip(opened)
-        stage = Stage(
-            env=opened,
-            style=load_style(settings.prompt),
-            rollout=settings.rollout,
-            evaluation=settings.evaluation,
-            workdir=scratch,
-        )
+        stage = assembly.set_stage(opened, settings, scratch)
         models, findings = _open_models(settings, stage)
         yield from findings
     yield from host.check_workdir(workdir, needed_bytes=_checkpoint_bytes(settings, models))

@@ -46,9 +46,8 @@ def main(settings: TrainSettings, invocation: Invocation) -> None:
 
 def evaluate(settings: TrainSettings, workdir: Path) -> Evaluation:
     """Plays the eval panel with the student that flags and settings name."""
-    stage = assembly.open_stage(
-        settings.env, settings.prompt, settings.rollout, settings.evaluation, workdir
-    )
+    stage = assembly.open_stage(settings, workdir)
+    print(stage.conditions)
     mesh = assembly.make_meshes(settings.devices).engine
     dtype = jnp.dtype(settings.engine.compute_dtype)
     if _RUN.value is None:

@@ -50,9 +50,8 @@ def learn_from_expert(settings: SftSettings, invocation: Invocation) -> Evaluati
       ValueError: settings do not fit each other or the environment.
     """
     workdir = invocation.workdir
-    stage = assembly.open_stage(
-        settings.env, settings.prompt, settings.rollout, settings.evaluation, workdir
-    )
+    stage = assembly.open_stage(settings, workdir)
+    print(stage.conditions)
     meshes = assembly.make_meshes(settings.devices)
     student = assembly.open_model(settings.student, stage, name="student")
     optimizer = make_optimizer(settings.optimizer)

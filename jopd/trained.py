@@ -64,9 +64,7 @@ def load_trained_student(run: Path, *, mesh: Mesh, update: int | None = None) ->
       CheckpointError: there is no run or no such checkpoint.
     """
     settings = read_run_settings(run)
-    stage = assembly.open_stage(
-        settings.env, settings.prompt, settings.rollout, settings.evaluation, run
-    )
+    stage = assembly.open_stage(settings, run)
     model = assembly.open_model(settings.student, stage, name="student")
     like = init_state(model.load(mesh, jnp.dtype("float32")), make_optimizer(settings.optimizer))
     checkpointer = Checkpointer(run / "checkpoints", keep=settings.checkpoint.keep)

@@ -271,9 +271,8 @@ def check_settings(settings: TrainSettings) -> None:
 
 def open_world(settings: TrainSettings, workdir: Path) -> World:
     """Opens environment, prompt style, devices and model files."""
-    stage = assembly.open_stage(
-        settings.env, settings.prompt, settings.rollout, settings.evaluation, workdir
-    )
+    stage = assembly.open_stage(settings, workdir)
+    print(stage.conditions)
     return World(
         settings=settings,
         stage=stage,

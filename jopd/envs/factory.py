@@ -23,6 +23,7 @@ class OpenEnvironment:
       make_simulator: builds one more simulator in this process.
       make_env: builds one more environment for rollouts; fragile ones live in processes.
       load_panel: the panel of a split: "train", "eval" or, where there is one, "test".
+      success_rule: when a rollout has succeeded, in words.
       vocabulary_tasks: so many training tasks show a small model its words; None for all.
       vocabulary_walks: so many of them are played to their end for it.
     """
@@ -30,6 +31,7 @@ class OpenEnvironment:
     make_simulator: Callable[[], Simulator]
     make_env: Callable[[], Env]
     load_panel: Callable[[str], TaskPanel]
+    success_rule: str
     vocabulary_tasks: int | None
     vocabulary_walks: int
 
@@ -62,6 +64,7 @@ def _open_webshop(settings: WebShopSettings) -> OpenEnvironment:
         make_simulator=partial(WebShopSimulator, shop),
         make_env=lambda: LocalEnv(WebShopSimulator(shop)),
         load_panel=partial(load_panel, shop),
+        success_rule="the reward of the purchase is 1",
         vocabulary_tasks=None,
         vocabulary_walks=500,
     )
@@ -81,6 +84,7 @@ def _open_scienceworld(settings: ScienceWorldSettings) -> OpenEnvironment:
         make_simulator=partial(ScienceWorldSimulator, settings),
         make_env=lambda: ProcessEnv(partial(make_simulator, settings), deadlines),
         load_panel=partial(load_panel, settings.task_types),
+        success_rule="the score is 100",
         vocabulary_tasks=40,
         vocabulary_walks=40 if settings.task_types else 0,
     )
