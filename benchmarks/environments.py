@@ -21,7 +21,7 @@ from jopd.envs.factory import EnvSettings, OpenEnvironment, open_environment
 from jopd.envs.process import replay
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
 from jopd.envs.webshop.settings import WebShopSettings
-from jopd.types import Task
+from jopd.panels import Task
 
 ENVIRONMENTS: dict[str, EnvSettings] = {
     "webshop": WebShopSettings(),

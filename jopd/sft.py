@@ -20,12 +20,12 @@ from jopd.experience.batching import RowLayout, pack_demonstrations
 from jopd.learner.state import LearnerState, init_state, make_optimizer
 from jopd.learner.update import Updater, check_finite
 from jopd.models.export import ModelCard, export_model, render_card
+from jopd.panels import Task
 from jopd.reporting import ProgressLine, Reporter
 from jopd.rollout.demonstrations import Demonstrator
 from jopd.runtime.run_directory import claim
 from jopd.settings import SftSettings
 from jopd.tasks import TaskStream
-from jopd.types import Task
 
 
 def main(settings: SftSettings, invocation: Invocation) -> None:

@@ -44,23 +44,6 @@ class StopReason(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One episode to play.
-
-    Attributes:
-      task_id: unique inside its panel, and stable across runs.
-      domain: which environment, and so which teacher, the task belongs to.
-      index: where the environment finds it: goal number, variation, game.
-      seed: environment seed of this task.
-    """
-
-    task_id: str
-    domain: str
-    index: int
-    seed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
     """One response of an engine.
 

@@ -27,7 +27,7 @@ from jopd.envs.webshop.embedded import (
 from jopd.envs.webshop.generate import SEED, make_catalogue
 from jopd.envs.webshop.goals import Goal, make_goals
 from jopd.envs.webshop.world import goal_task
-from jopd.tasks import panel_text
+from jopd.panels import panel_text
 
 EVAL_GOALS = 256
 TEST_PRODUCTS = 50

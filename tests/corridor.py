@@ -4,9 +4,9 @@ import numpy as np
 
 from jopd.engines.scripted import ScriptedEngine
 from jopd.envs.base import EnvError, StepResult
+from jopd.panels import Task
 from jopd.rollout.prompt_style import PromptSettings, load_style
 from jopd.rollout.runner import Player, RolloutSettings
-from jopd.types import Task
 
 WORDS = ("place0", "place1", "place2", "left", "right", "jump", "crash", "end")
 END = WORDS.index("end")

@@ -15,7 +15,8 @@ FLOORS = {
     "algorithms": 1,
     "envs": 1,
     "engines": 1,
-    "tasks": 0.5,  # environments name their panels with it
+    "panels": 0,
+    "tasks": 1,
     "rollout": 2,
     "experience": 2,
     "learner": 2,

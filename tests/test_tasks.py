@@ -3,8 +3,8 @@ import hashlib
 
 import pytest
 
-from jopd.tasks import CursorState, TaskStream, make_panel, panel_text, read_panel
-from jopd.types import Task
+from jopd.panels import Task, make_panel, panel_text, read_panel
+from jopd.tasks import CursorState, TaskStream
 
 
 def task(number: int) -> Task:

@@ -13,7 +13,7 @@ from jopd.checks.findings import Finding, error, ok, warning
 from jopd.envs.base import Env, EnvError
 from jopd.envs.factory import EnvSettings, OpenEnvironment, open_environment
 from jopd.envs.process import replay
-from jopd.types import Task
+from jopd.panels import Task
 
 _PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "transformers", "grain")
 _GIGABYTE = 1e9

@@ -8,7 +8,7 @@ of their own.
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from jopd.types import Task
+from jopd.panels import Task
 
 
 class EnvError(RuntimeError):

@@ -10,7 +10,7 @@ from jopd.envs.base import Env, LocalEnv, Simulator
 from jopd.envs.process import Deadlines, ProcessEnv
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
 from jopd.envs.webshop.settings import WebShopSettings
-from jopd.tasks import TaskPanel
+from jopd.panels import TaskPanel
 
 EnvSettings = WebShopSettings | ScienceWorldSettings
 

@@ -22,7 +22,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from jopd.envs.base import Env, EnvError, Simulator, StepResult
-from jopd.types import Task
+from jopd.panels import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from jopd.envs.base import Env
 from jopd.evaluation.summary import wilson_interval
+from jopd.panels import Task
 from jopd.rollout.runner import Player, run_rollout
-from jopd.types import Rollout, Task
+from jopd.types import Rollout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from jopd.envs.base import Simulator, StepResult
+from jopd.panels import Task
 from jopd.rollout.prompt_style import PromptStyle
 from jopd.rollout.prompts import PastTurn, make_chat
 from jopd.rollout.replies import format_reply
 from jopd.rollout.runner import ChatTokenizer, RolloutSettings
-from jopd.types import HostInts, Speaker, Task, Turn
+from jopd.types import HostInts, Speaker, Turn
 
 _SHUFFLED_BATCHES = 16  # turns of one episode look alike; so many batches are mixed
 

@@ -8,19 +8,11 @@ import numpy as np
 
 from jopd.engines.base import Engine, Sampling, Score, Scorer
 from jopd.envs.base import Env, EnvError, StepResult
+from jopd.panels import Task
 from jopd.rollout.prompt_style import PromptStyle
 from jopd.rollout.prompts import Message, PastTurn, make_chat
 from jopd.rollout.replies import parse_reply
-from jopd.types import (
-    FinishReason,
-    Generation,
-    HostInts,
-    Rollout,
-    Speaker,
-    StopReason,
-    Task,
-    Turn,
-)
+from jopd.types import FinishReason, Generation, HostInts, Rollout, Speaker, StopReason, Turn
 
 Overflow = Literal["end", "window", "keep_stepping"]
 

@@ -7,8 +7,9 @@ from typing import Any
 from jopd.experience.queue import ExperienceQueue, QueueSettings
 from jopd.experience.reader import BatchReader, ComposerSettings, turn_balance
 from jopd.experience.recorder import Recorder
+from jopd.panels import TaskPanel
 from jopd.runtime.delivery import Delivery
-from jopd.tasks import CursorState, TaskPanel, TaskStream
+from jopd.tasks import CursorState, TaskStream
 
 
 class ExperienceStream:

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -134,3 +136,13 @@ def test_replay_restores_the_state_and_notices_what_differs(make_env):
     assert seen.observation == "place1"
     with pytest.raises(EnvError, match="differs after 2 actions: 'place1' instead of 'place2'"):
         asyncio.run(replay(env, TASK, ("right", "jump"), ("place0", "place1", "place2")))
+
+
+def test_a_worker_of_a_simulator_without_arrays_does_not_pay_for_jax():
+    lines = (
+        "import sys, jopd.envs.worker, jopd.envs.factory, jopd.envs.process",
+        "heavy = {'jax', 'grain', 'flax', 'transformers'} & sys.modules.keys()",
+        "sys.exit(f'imported: {sorted(heavy)}' if heavy else 0)",
+    )
+    done = subprocess.run([sys.executable, "-c", "; ".join(lines)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

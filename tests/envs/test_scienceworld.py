@@ -9,7 +9,7 @@ import pytest
 from jopd.envs.base import EnvError
 from jopd.envs.scienceworld.panels import HELD_OUT_VARIATIONS, TRAIN_VARIATIONS, load_panel
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
-from jopd.types import Task
+from jopd.panels import Task
 
 pytest.importorskip("scienceworld")
 if shutil.which("java") is None:

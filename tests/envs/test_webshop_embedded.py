@@ -12,7 +12,7 @@ from jopd.envs.webshop.panels import SPLITS, load_panel
 from jopd.envs.webshop.reward import purchase_reward
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.envs.webshop.world import open_shop
-from jopd.tasks import read_panel
+from jopd.panels import read_panel
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from small_shop import ITEMS, item, write_shop
 from jopd.envs.webshop.simulator import WebShopSimulator
 from jopd.envs.webshop.transitions import parse_action
 from jopd.envs.webshop.world import open_shop
-from jopd.types import Task
+from jopd.panels import Task
 
 LAMP = ITEMS[2]["asin"].lower()
 SHIRT = ITEMS[0]["asin"].lower()

@@ -8,7 +8,7 @@ from corridor import END, WORDS, Corridor, always, make_player, walker
 from jopd.engines.scripted import ScriptedEngine
 from jopd.envs.base import LocalEnv
 from jopd.evaluation.evaluator import EvaluationSettings, Evaluator
-from jopd.types import Task
+from jopd.panels import Task
 
 PANEL = [Task(task_id=f"corridor-{i}", domain="corridor", index=i, seed=i) for i in range(6)]
 

@@ -11,10 +11,9 @@ from jopd.engines.scripted import ScriptedScorer
 from jopd.envs.base import LocalEnv
 from jopd.experience.queue import QueueSettings
 from jopd.experience.recorder import read_rollouts, read_turns
+from jopd.panels import Task, make_panel
 from jopd.runtime.explorer import Explorer, ExplorerSettings
 from jopd.runtime.stream import ExperienceStream
-from jopd.tasks import make_panel
-from jopd.types import Task
 
 PANEL = make_panel(
     "train",

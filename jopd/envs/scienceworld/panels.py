@@ -9,8 +9,7 @@ generator, after the training order.
 import random
 from collections.abc import Sequence
 
-from jopd.tasks import TaskPanel, make_panel
-from jopd.types import Task
+from jopd.panels import Task, TaskPanel, make_panel
 
 TRAIN_VARIATIONS = {
     "boil": 30,

@@ -6,7 +6,7 @@ from jopd.envs.base import EnvError, StepResult
 from jopd.envs.scienceworld.java import Java
 from jopd.envs.scienceworld.panels import kind_of
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
-from jopd.types import Task
+from jopd.panels import Task
 
 _FULL_SCORE = 100
 _UNKNOWN = "No known action matches that input."

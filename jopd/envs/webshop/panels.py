@@ -2,7 +2,7 @@
 
 from jopd.envs.webshop.embedded import DATA_FOLDER, PANELS, recorded_sha256
 from jopd.envs.webshop.world import WebShop
-from jopd.tasks import TaskPanel, make_panel, read_panel
+from jopd.panels import TaskPanel, make_panel, read_panel
 
 SPLITS = tuple(PANELS)
 

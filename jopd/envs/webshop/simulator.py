@@ -15,7 +15,7 @@ from jopd.envs.webshop.pages import (
 )
 from jopd.envs.webshop.transitions import is_allowed, next_page
 from jopd.envs.webshop.world import WebShop
-from jopd.types import Task
+from jopd.panels import Task
 
 SEARCH_FORM = "search[<your query>]"  # how allowed actions show that any words may be searched
 

@@ -10,7 +10,7 @@ from jopd.envs.webshop.goals import Goal, make_goals
 from jopd.envs.webshop.reward import TitleNouns, content_words
 from jopd.envs.webshop.search import SearchEngine
 from jopd.envs.webshop.settings import WebShopSettings
-from jopd.types import Task
+from jopd.panels import Task
 
 DOMAIN = "webshop"
 RESULTS_LIMIT = 50
