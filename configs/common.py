@@ -36,6 +36,11 @@ def scienceworld() -> ConfigDict:
     )
 
 
+def alfworld() -> ConfigDict:
+    """ALFWorld on made games; give `data_dir` for the official ones."""
+    return ConfigDict({"domain": "alfworld", "data_dir": "", "task_types": (), "dialect": "move"})
+
+
 def model(checkpoint: str) -> ConfigDict:
     """A model from a Hugging Face directory or the hub."""
     config = ConfigDict({"checkpoint": checkpoint})
