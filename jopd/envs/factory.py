@@ -109,6 +109,6 @@ def _open_alfworld(settings: AlfworldSettings) -> OpenEnvironment:
         make_simulator=partial(AlfworldSimulator, settings),
         make_env=lambda: ProcessEnv(partial(make_simulator, settings), Deadlines()),
         load_panel=partial(load_panel, settings),
-        vocabulary_tasks=None,
-        vocabulary_walks=0,
+        vocabulary_tasks=60,
+        vocabulary_walks=60,
     )

@@ -1,1 +1,1 @@
-"""ALFWorld: household tasks in text, through the package's own engine, on official or made games."""
+"""ALFWorld: household tasks in text, on official or made games, through the package's engine."""

@@ -185,7 +185,7 @@ class _QuickEnv(PddlEnv):
 
     def start(self, game: Game) -> GameState:
         """Loads a game and starts it."""
-        _memento_cache.clear()  # textworld never forgets a fact; those of other games are not needed
+        _memento_cache.clear()  # textworld never forgets a fact, and other games' are not needed
         self._logic = _logic_of(game.domain, game.grammar)
         translation = _translate(game.domain, game.problem)
         self._pddl_state = _QuickState(self.downward_lib, translation, self._logic)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Literal
 
 from jopd.envs.alfworld.goals import Goal, Treatment
@@ -182,7 +182,7 @@ class _Route:
 
         def moves_to(place: Place) -> int:
             ways = [self._location, place.location, next_place.location]
-            going = sum(a != b for a, b in zip(ways, ways[1:], strict=False))
+            going = sum(a != b for a, b in pairwise(ways))
             opens_anyway = place.name == next_place.name
             return going + (self._is_closed(place) and not opens_anyway)
 

@@ -44,7 +44,7 @@ def read_goal(problem: str) -> Goal:
     if not objects or "issliced" in text or "inreceptacleobject" in text or len(places) > 1:
         raise ValueError(f"the goal is of none of the six task types: {text.strip()}")
     if "istoggled" in text:
-        types = {variable: kind for variable, kind in objects}
+        types = dict(objects)
         return Goal(object_type=types["o"], lamp_type=types["ot"])
     treatment = next((t for fact, t in _TREATMENTS.items() if fact in text), "")
     return Goal(
