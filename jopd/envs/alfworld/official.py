@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jopd.envs.alfworld.games import Game, dialect_of
-from jopd.envs.alfworld.settings import AlfworldSettings, Dialect
+from jopd.envs.alfworld.settings import TASK_TYPES, AlfworldSettings, Dialect
 from jopd.envs.base import EnvError
 from jopd.types import Task
 
@@ -64,6 +64,7 @@ def read_tasks(settings: AlfworldSettings, split: str) -> list[Task]:
 
 def _games(root: Path, paths: list[Path], settings: AlfworldSettings) -> Iterator[_Found]:
     """Solvable games of the six task types among the folders, as the package chooses them."""
+    wanted = settings.task_types or TASK_TYPES
     number = 0
     for path in paths:
         folder = path.parent.relative_to(root).as_posix()
@@ -73,7 +74,7 @@ def _games(root: Path, paths: list[Path], settings: AlfworldSettings) -> Iterato
         content = game_path.read_bytes()
         data = _parsed(content, game_path)
         kind = _parsed(path.read_bytes(), path)["task_type"]
-        if not data.get("solvable") or (settings.task_types and kind not in settings.task_types):
+        if not data.get("solvable") or kind not in wanted:
             continue
         task = Task(
             task_id=f"alfworld/{folder}", domain="alfworld", index=number, seed=_mark(content)

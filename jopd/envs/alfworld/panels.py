@@ -6,18 +6,16 @@ know (as valid_unseen: the first six of each kind of room).
 """
 
 import random
-from typing import get_args
 
 from jopd.envs.alfworld.games import Game, dialect_of
 from jopd.envs.alfworld.generate import choices, make_game
 from jopd.envs.alfworld.official import SPLITS, read_tasks
 from jopd.envs.alfworld.package import GRAMMAR, ROOM_NUMBERS, ROOMS_OF_KIND, UNSEEN_NUMBERS
 from jopd.envs.alfworld.rooms import read_room
-from jopd.envs.alfworld.settings import AlfworldSettings, TaskType
+from jopd.envs.alfworld.settings import TASK_TYPES, AlfworldSettings, TaskType
 from jopd.tasks import TaskPanel, make_panel
 from jopd.types import Task
 
-TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 COUNTS = {
     "train": (790, 308, 650, 459, 533, 813),
     "eval": (35, 13, 27, 16, 25, 24),

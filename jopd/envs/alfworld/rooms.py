@@ -76,7 +76,7 @@ def read_room(number: int) -> Room:
     )
 
 
-def _furniture(name: str, pose: list[float]) -> Furniture:
+def _furniture(name: str, pose: list[float | int]) -> Furniture:
     first, *_, last = name.split("|")
     x, z, rotation, horizon = pose
     return Furniture(

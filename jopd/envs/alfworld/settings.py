@@ -1,7 +1,7 @@
 """Settings of the ALFWorld environment."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 TaskType = Literal[
     "pick_and_place_simple",
@@ -11,6 +11,7 @@ TaskType = Literal[
     "pick_cool_then_place_in_recep",
     "pick_two_obj_and_place",
 ]
+TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Dialect = Literal["move", "put"]
 
 
