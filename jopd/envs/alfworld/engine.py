@@ -25,13 +25,13 @@ from textworld import EnvInfos
 from textworld.core import GameState
 from textworld.envs.pddl import PddlEnv
 from textworld.envs.pddl import logic as pddl_logic
-from textworld.logic import Action, GameLogic, Placeholder, Proposition, State, Type, Variable
+from textworld.logic import GameLogic, Placeholder, Proposition, State, Type, Variable
 
 from jopd.envs.alfworld.games import Game, shown_names
 from jopd.envs.alfworld.quick_grammar import QuickGrammar
 from jopd.envs.alfworld.world import Fact
 
-_TASK = re.compile(r"(Your task is to: )([^\"\\#{}\[\]]*)")
+_TASK = re.compile(r'Your task is to: [^"\\#{}\[\]]*(?=")')  # without symbols of the grammar
 _SOME_TASK = "Your task is to: do something."
 
 
@@ -94,7 +94,7 @@ class _Translation:
       task: as the translator parsed it.
       sas: text for the library.
       facts: of the start, as far as the problem names them.
-      changing: predicates of facts that actions change.
+      changing: predicates whose facts actions change.
     """
 
     task: Any
@@ -106,7 +106,9 @@ class _Translation:
 @lru_cache(maxsize=4)
 def _translate(domain: str, problem: str) -> _Translation:
     with _quiet_translator():
-        task, sas = fast_downward.pddl2sas(domain, problem)
+        translated: Any = fast_downward.pddl2sas(domain, problem)
+    task, sas = translated
+    translator: Any = fast_downward.translate
     types = {thing.name: thing.type_name for thing in task.objects}
     return _Translation(
         task=task,
@@ -114,11 +116,11 @@ def _translate(domain: str, problem: str) -> _Translation:
         facts=tuple(
             Proposition(atom.predicate, [Variable(name, types[name]) for name in atom.args])
             for atom in task.init
-            if isinstance(atom, fast_downward.translate.pddl.conditions.Atom)
-            and atom.predicate != "="
+            if isinstance(atom, translator.pddl.conditions.Atom) and atom.predicate != "="
         ),
         changing=frozenset(
-            effect.literal.predicate for action in task.actions for effect in action.effects
+            [effect.literal.predicate for action in task.actions for effect in action.effects]
+            + [axiom.name for axiom in task.axioms]
         ),
     )
 
@@ -143,25 +145,19 @@ def _parse_logic(domain: str, grammar: str) -> pddl_logic.GameLogic:
     return pddl_logic.GameLogic(domain=domain, grammar=grammar)
 
 
-def _logic_of(domain: str, grammar: str) -> pddl_logic.GameLogic:
-    """The stock logic with a quick grammar; games that differ in their task only are parsed once.
-
-    Raises:
-      ValueError: the grammar names no task.
-    """
+def _logic_of(domain: str, grammar: str) -> Any:
+    """The stock logic with a quick grammar; grammars that differ in their task are parsed once."""
     task = _TASK.search(grammar)
-    if task is None:
-        raise ValueError("the game's grammar names no task")
     parsed = _parse_logic(domain, _TASK.sub(_SOME_TASK, grammar))
-    logic = copy.copy(parsed)
-    logic.grammar = QuickGrammar(parsed.grammar, task=task[0])
+    logic: Any = copy.copy(parsed)
+    logic.grammar = QuickGrammar(parsed.grammar, task=task[0] if task else None)
     return logic
 
 
 class _QuickState(pddl_logic.PddlState):
     """The stock state of a game, without its translations."""
 
-    def __init__(self, library: Any, translation: _Translation, logic: pddl_logic.GameLogic):
+    def __init__(self, library: Any, translation: _Translation, logic: Any):
         # What the stock constructor sets up, which itself would translate twice.
         State.__init__(self, GameLogic())
         self._logic = logic
@@ -186,16 +182,15 @@ class _QuickEnv(PddlEnv):
     def start(self, game: Game) -> GameState:
         """Loads a game and starts it."""
         _memento_cache.clear()  # textworld never forgets a fact, and other games' are not needed
-        self._logic = _logic_of(game.domain, game.grammar)
+        self._logic: Any = _logic_of(game.domain, game.grammar)
         translation = _translate(game.domain, game.problem)
         self._pddl_state = _QuickState(self.downward_lib, translation, self._logic)
-        self._entity_infos = self._get_entity_infos()
+        self._entity_infos: dict[str, Any] = self._get_entity_infos()
         names = shown_names(self._entity_infos)
         for info in self._entity_infos.values():
             info.name = names[info.id]
         self._fixed_templates = {
-            action.template: not self._logic.grammar.depends_on(action.template)
-            & translation.changing
+            action.template: self._logic.grammar.is_fixed(action.template, translation.changing)
             for action in self._logic.actions.values()
         }
         self._commands: dict[tuple[str, ...], str] = {}
@@ -213,7 +208,7 @@ class _QuickEnv(PddlEnv):
         state["_valid_commands"] = [self._command(action) for action in state["_valid_actions"]]
         state["admissible_commands"] = sorted(set(state["_valid_commands"]))
 
-    def _command(self, action: Action) -> str:
+    def _command(self, action: Any) -> str:
         key = (action.name, *(variable.name for variable in action.mapping.values()))
         command = self._commands.get(key)
         if command is None:

@@ -46,7 +46,9 @@ def read_goal(problem: str) -> Goal:
     if "istoggled" in text:
         types = dict(objects)
         return Goal(object_type=types["o"], lamp_type=types["ot"])
-    treatment = next((t for fact, t in _TREATMENTS.items() if fact in text), "")
+    treatment: Treatment = ""
+    for fact, wanted in _TREATMENTS.items():
+        treatment = wanted if fact in text else treatment
     return Goal(
         object_type=objects[0][1],
         place_type=places.pop(),

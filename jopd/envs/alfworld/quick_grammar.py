@@ -51,10 +51,10 @@ class QuickGrammar:
 
     Attributes:
       rules: of the stock grammar, by the symbol that they replace.
-      task: the text of the symbol "task", which differs from game to game.
+      task: the text of the symbol "task", which differs from game to game; None where rules say it.
     """
 
-    def __init__(self, stock: textgen.ContextSensitiveGrammar, *, task: str):
+    def __init__(self, stock: textgen.ContextSensitiveGrammar, *, task: str | None):
         self.rules = stock._rules
         self.task = task
 
@@ -62,22 +62,18 @@ class QuickGrammar:
         """The text of a string with symbols, in the stock grammar's scope."""
         return self._text(_parse(start), _Scope(context, context["mapping"], context["variables"]))
 
-    def depends_on(self, start: str) -> frozenset[str]:
-        """Predicates whose facts the text of a string without rules of its own depends on.
-
-        Raises:
-          ValueError: the string has symbols that rules replace.
-        """
-        predicates: set[str] = set()
+    def is_fixed(self, start: str, changing: frozenset[str]) -> bool:
+        """Whether a string keeps its text, in one scope, while facts of some predicates change."""
         for symbol in _parse(start):
             inner = symbol.symbol if isinstance(symbol, textgen.ListSymbol) else symbol
             if isinstance(inner, textgen.ConditionalSymbol):
                 conditions = _query(inner.given).preconditions if inner.given else ()
-                predicates.update(condition.name for condition in conditions)
+                if any(condition.name.removeprefix("not_") in changing for condition in conditions):
+                    return False
                 inner = inner.expression
             if not isinstance(inner, textgen.TerminalSymbol | textgen.EvalSymbol):
-                raise ValueError(f"{start!r} has symbols that rules replace")
-        return frozenset(predicates)
+                return False  # rules replace it, which have conditions of their own
+        return True
 
     def _text(self, symbols: tuple[textgen.Symbol, ...], scope: _Scope) -> str:
         return "".join(text for symbol in symbols for text in self._texts(symbol, scope))
@@ -93,12 +89,13 @@ class QuickGrammar:
                 scopes = scope.matches(symbol.given) if symbol.given else [scope]
                 return ["".join(self._texts(symbol.expression, inner)) for inner in scopes]
             case textgen.ListSymbol():
-                return [self._listed(self._texts(symbol.symbol, scope), scope)]
+                listed: Any = symbol.symbol
+                return [self._listed(self._texts(listed, scope), scope)]
             case _:
                 return [str(symbol)]
 
     def _replaced(self, name: str, scope: _Scope) -> str:
-        if name == "task":
+        if name == "task" and self.task is not None:
             return self.task
         rule = next(r for r in self.rules[name] if self._holds(r.condition, scope))
         return self._text(tuple(rule.rhs), scope)
