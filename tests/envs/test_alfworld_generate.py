@@ -78,6 +78,19 @@ def test_another_process_with_another_hash_seed_makes_the_same_games():
         assert done.stdout.strip() == content_hash("eval")
 
 
+def test_nothing_is_created_in_the_home_folder(tmp_path):
+    code = "import os, jopd.envs.alfworld.package; print(os.environ.get('ALFWORLD_DATA'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"HOME": str(tmp_path), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "None"
+    assert not list(tmp_path.iterdir())
+
+
 def test_panels_have_as_many_games_of_each_type_as_the_official_ones():
     assert {split: sum(counts) for split, counts in COUNTS.items()} == {
         "train": 3553,

@@ -16,11 +16,11 @@ def _nothing_at_home() -> Iterator[None]:
     before = os.environ.get("ALFWORLD_DATA")
     with tempfile.TemporaryDirectory(prefix="alfworld-") as folder:
         os.environ["ALFWORLD_DATA"] = folder
-        yield
-    if before is None:
-        del os.environ["ALFWORLD_DATA"]
-    else:
-        os.environ["ALFWORLD_DATA"] = before
+        try:
+            yield
+        finally:
+            del os.environ["ALFWORLD_DATA"]
+            os.environ.update({} if before is None else {"ALFWORLD_DATA": before})
 
 
 with _nothing_at_home():
