@@ -13,6 +13,7 @@ import copy
 import gc
 import re
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -88,33 +89,38 @@ def _shown(state: GameState) -> Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Translation:
-    """A problem as the native library takes it.
+    """A problem as the native library takes it; small enough to keep hundreds.
 
     Attributes:
-      task: as the translator parsed it.
-      sas: text for the library.
-      facts: of the start, as far as the problem names them.
+      sas: text for the library, compressed.
+      actions: by name, as the translator parsed them.
+      types: each with the names of the types above it; of two with one name the first counts.
+      things: types by name.
+      facts: of the start, as far as the problem names them: predicates and their arguments.
       changing: predicates whose facts actions change.
     """
 
-    task: Any
     sas: bytes
-    facts: tuple[Proposition, ...]
+    actions: Mapping[str, Any]
+    types: tuple[tuple[str, tuple[str, ...]], ...]
+    things: Mapping[str, str]
+    facts: tuple[Fact, ...]
     changing: frozenset[str]
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=512)  # evaluation and small panels come back to the same games
 def _translate(domain: str, problem: str) -> _Translation:
     with _quiet_translator():
         translated: Any = fast_downward.pddl2sas(domain, problem)
     task, sas = translated
     translator: Any = fast_downward.translate
-    types = {thing.name: thing.type_name for thing in task.objects}
     return _Translation(
-        task=task,
-        sas=sas.encode(),
+        sas=zlib.compress(sas.encode(), 1),
+        actions={action.name: action for action in task.actions},
+        types=tuple((kind.name, tuple(kind.supertype_names)) for kind in task.types),
+        things={thing.name: thing.type_name for thing in task.objects},
         facts=tuple(
-            Proposition(atom.predicate, [Variable(name, types[name]) for name in atom.args])
+            (atom.predicate, *atom.args)
             for atom in task.init
             if isinstance(atom, translator.pddl.conditions.Atom) and atom.predicate != "="
         ),
@@ -162,14 +168,16 @@ class _QuickState(pddl_logic.PddlState):
         State.__init__(self, GameLogic())
         self._logic = logic
         self.downward_lib = library
-        self.task = translation.task
-        self._actions = {action.name: action for action in self.task.actions}
-        for kind in self.task.types:
-            if kind.name not in {known.name for known in logic.types}:
-                logic.types.add(Type(kind.name, kind.supertype_names))
-        library.load_sas(translation.sas)
-        self.name2type = {thing.name: thing.type_name for thing in self.task.objects}
-        self.add_facts(translation.facts)
+        self._actions = translation.actions
+        for name, above in translation.types:
+            if name not in {known.name for known in logic.types}:
+                logic.types.add(Type(name, list(above)))
+        library.load_sas(zlib.decompress(translation.sas))
+        self.name2type = translation.things
+        self.add_facts(
+            Proposition(name, [Variable(thing, self.name2type[thing]) for thing in arguments])
+            for name, *arguments in translation.facts
+        )
         atoms = (pddl_logic.Atom * library.get_state_size())()
         library.get_state(atoms)
         facts = [atom.get_fact(self.name2type) for atom in atoms]
