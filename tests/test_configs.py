@@ -15,9 +15,11 @@ ROOT = Path(__file__).parents[1]
 NOT_TRAINED = ("common", "__init__", "scienceworld_tiny", "alfworld_tiny")
 RECIPES = sorted(p for p in (ROOT / "configs").glob("*.py") if p.stem not in NOT_TRAINED)
 TRAIN_VARIANTS = ("divopd", "divopd_base", "vanilla", "smoke")
-SFT_VARIANTS = {"quickstart": ("teacher", "cold_start")}
-SFT_ONLY = ("alfworld_tiny",)
-RECIPES = [path for path in RECIPES if path.stem not in SFT_ONLY]
+SFT_VARIANTS = {
+    "quickstart": ("teacher", "cold_start"),
+    "scienceworld_tiny": ("",),
+    "alfworld_tiny": ("",),
+}
 
 
 def recipe(path: Path):
