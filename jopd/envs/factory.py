@@ -111,4 +111,5 @@ def _open_alfworld(settings: AlfworldSettings) -> OpenEnvironment:
         load_panel=partial(load_panel, settings),
         vocabulary_tasks=60,
         vocabulary_walks=60,
+        success_rule="the game's own goal holds",
     )
