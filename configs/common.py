@@ -36,6 +36,11 @@ def scienceworld() -> ConfigDict:
     )
 
 
+def alfworld() -> ConfigDict:
+    """ALFWorld on made games; give `data_dir` for the official ones."""
+    return ConfigDict({"domain": "alfworld", "data_dir": "", "task_types": (), "dialect": "move"})
+
+
 def model(checkpoint: str) -> ConfigDict:
     """A model from a Hugging Face directory or the hub."""
     config = ConfigDict({"checkpoint": checkpoint})
@@ -255,6 +260,27 @@ def sft_run(*, max_prompt: int, max_response: int, num_updates: int) -> ConfigDi
     config.devices = devices()
     config.runtime = {"num_updates": num_updates, "seed": 0}
     config.reporting = reporting()
+    return config
+
+
+def alfworld_run(*, student: str, variant: str) -> ConfigDict:
+    """The two ALFWorld rows of Table 1, which differ in their students only.
+
+    Students of the Qwen3 family and this teacher of the Qwen2.5 family pad their vocabularies to
+    different sizes; the tokens that both know are compared.
+    """
+    config = paper_run(
+        student=student,
+        teacher="langfeng01/GiGPO-Qwen2.5-7B-Instruct-ALFWorld",
+        horizon=30,
+        first_pass_cap=4,
+        num_updates=250,
+        eval_episodes=140,
+    )
+    config.env = alfworld()
+    style = "alfworld_plain" if variant == "smoke" else "alfworld_accumulate"
+    config.prompt = {"style": style, "template_file": ""}
+    select_variant(config, variant)
     return config
 
 

@@ -12,10 +12,14 @@ from jopd.settings import SettingsError, SftSettings, TrainSettings, build
 from jopd.training import check_settings
 
 ROOT = Path(__file__).parents[1]
-NOT_TRAINED = ("common", "__init__", "scienceworld_tiny")
+NOT_TRAINED = ("common", "__init__", "scienceworld_tiny", "alfworld_tiny")
 RECIPES = sorted(p for p in (ROOT / "configs").glob("*.py") if p.stem not in NOT_TRAINED)
 TRAIN_VARIANTS = ("divopd", "divopd_base", "vanilla", "smoke")
-SFT_VARIANTS = {"quickstart": ("teacher", "cold_start"), "scienceworld_tiny": ("",)}
+SFT_VARIANTS = {
+    "quickstart": ("teacher", "cold_start"),
+    "scienceworld_tiny": ("",),
+    "alfworld_tiny": ("",),
+}
 
 
 def recipe(path: Path):
@@ -58,6 +62,18 @@ def test_webshop_7b_is_the_papers_row():
     assert (settings.rollout.temperature, settings.evaluation.temperature) == (1.0, 0.4)
     assert (settings.evaluation.episodes, settings.rollout.horizon) == (128, 15)
     assert settings.student.checkpoint == "Qwen/Qwen2.5-7B-Instruct"
+
+
+@pytest.mark.parametrize(
+    ("stem", "student"), [("alfworld_1_7b", "Qwen/Qwen3-1.7B"), ("alfworld_4b", "Qwen/Qwen3-4B")]
+)
+def test_the_alfworld_recipes_are_the_papers_rows(stem, student):
+    """Tables 1 and 3 of arXiv:2609.34838."""
+    settings = build(TrainSettings, recipe(ROOT / "configs" / f"{stem}.py").get_config())
+    assert settings.student.checkpoint == student
+    assert settings.teacher.checkpoint == "langfeng01/GiGPO-Qwen2.5-7B-Instruct-ALFWorld"
+    assert (settings.rollout.horizon, settings.composer.first_pass_cap) == (30, 4)
+    assert (settings.runtime.num_updates, settings.evaluation.episodes) == (250, 140)
 
 
 @pytest.fixture

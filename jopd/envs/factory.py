@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from jopd.envs.alfworld.settings import AlfworldSettings
 from jopd.envs.base import Env, LocalEnv, Simulator
 from jopd.envs.process import Deadlines, ProcessEnv
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.panels import TaskPanel
 
-EnvSettings = WebShopSettings | ScienceWorldSettings
+_ALFWORLD_PACKAGES = ("alfworld", "textworld", "fast_downward")
+
+EnvSettings = WebShopSettings | ScienceWorldSettings | AlfworldSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ def open_environment(settings: EnvSettings) -> OpenEnvironment:
             return _open_webshop(settings)
         case ScienceWorldSettings():
             return _open_scienceworld(settings)
+        case AlfworldSettings():
+            return _open_alfworld(settings)
 
 
 def make_simulator(settings: EnvSettings) -> Simulator:
@@ -87,4 +92,24 @@ def _open_scienceworld(settings: ScienceWorldSettings) -> OpenEnvironment:
         success_rule="the score is 100",
         vocabulary_tasks=40,
         vocabulary_walks=40 if settings.task_types else 0,
+    )
+
+
+def _open_alfworld(settings: AlfworldSettings) -> OpenEnvironment:
+    missing = [name for name in _ALFWORLD_PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ValueError(
+            f"ALFWorld needs {', '.join(missing)}; run pip install 'jopd[alfworld]' (it compiles "
+            "for some minutes and needs g++, cmake and make)"
+        )
+    from jopd.envs.alfworld.panels import load_panel
+    from jopd.envs.alfworld.simulator import AlfworldSimulator
+
+    return OpenEnvironment(
+        make_simulator=partial(AlfworldSimulator, settings),
+        make_env=lambda: ProcessEnv(partial(make_simulator, settings), Deadlines()),
+        load_panel=partial(load_panel, settings),
+        vocabulary_tasks=60,
+        vocabulary_walks=60,
+        success_rule="the game's own goal holds",
     )

@@ -1,0 +1,1 @@
+"""ALFWorld: household tasks in text, on official or made games, through the package's engine."""
