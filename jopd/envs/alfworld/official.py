@@ -15,7 +15,7 @@ from typing import Any
 from jopd.envs.alfworld.games import Game, dialect_of
 from jopd.envs.alfworld.settings import TASK_TYPES, AlfworldSettings, Dialect
 from jopd.envs.base import EnvError
-from jopd.types import Task
+from jopd.panels import Task
 
 SPLITS = {"train": "train", "eval": "valid_seen", "test": "valid_unseen"}
 GAME_FILE = "game.tw-pddl"

@@ -13,8 +13,7 @@ from jopd.envs.alfworld.official import SPLITS, read_tasks
 from jopd.envs.alfworld.package import GRAMMAR, ROOM_NUMBERS, ROOMS_OF_KIND, UNSEEN_NUMBERS
 from jopd.envs.alfworld.rooms import read_room
 from jopd.envs.alfworld.settings import TASK_TYPES, AlfworldSettings, TaskType
-from jopd.tasks import TaskPanel, make_panel
-from jopd.types import Task
+from jopd.panels import Task, TaskPanel, make_panel
 
 COUNTS = {
     "train": (790, 308, 650, 459, 533, 813),

@@ -9,7 +9,7 @@ from jopd.envs.alfworld.panels import game_of
 from jopd.envs.alfworld.settings import AlfworldSettings
 from jopd.envs.alfworld.world import world_of
 from jopd.envs.base import StepResult
-from jopd.types import Task
+from jopd.panels import Task
 
 _HELP = "help"  # shows the list of commands, which prompts have anyway
 
