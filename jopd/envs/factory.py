@@ -9,10 +9,11 @@ from functools import partial
 from jopd.envs.base import Env, LocalEnv, Simulator
 from jopd.envs.process import Deadlines, ProcessEnv
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
+from jopd.envs.tau2.settings import Tau2Settings
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.tasks import TaskPanel
 
-EnvSettings = WebShopSettings | ScienceWorldSettings
+EnvSettings = WebShopSettings | ScienceWorldSettings | Tau2Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ def open_environment(settings: EnvSettings) -> OpenEnvironment:
             return _open_webshop(settings)
         case ScienceWorldSettings():
             return _open_scienceworld(settings)
+        case Tau2Settings():
+            return _open_tau2(settings)
 
 
 def make_simulator(settings: EnvSettings) -> Simulator:
@@ -83,4 +86,26 @@ def _open_scienceworld(settings: ScienceWorldSettings) -> OpenEnvironment:
         load_panel=load_panel,
         vocabulary_tasks=40,
         vocabulary_walks=0,
+    )
+
+
+def _open_tau2(settings: Tau2Settings) -> OpenEnvironment:
+    if importlib.util.find_spec("tau2") is None:
+        raise ValueError(
+            "tau2-bench is not installed; run scripts/install_tau2.sh, or pip install 'jopd[tau2]' "
+            "for the package with all that it could use"
+        )
+    from loguru import logger
+
+    logger.disable("tau2")  # it warns at import, and of every failed call
+    from jopd.envs.tau2.panels import load_panel
+    from jopd.envs.tau2.simulator import Tau2Simulator
+
+    deadlines = Deadlines(reset_s=settings.answer_s, step_s=settings.answer_s)
+    return OpenEnvironment(
+        make_simulator=partial(Tau2Simulator, settings),
+        make_env=lambda: ProcessEnv(partial(make_simulator, settings), deadlines),
+        load_panel=partial(load_panel, settings.domain),
+        vocabulary_tasks=None,
+        vocabulary_walks=10,
     )
