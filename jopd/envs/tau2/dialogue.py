@@ -4,7 +4,6 @@ Whoever speaks next calls `step`: the agent or the customer. Tool calls go to th
 their results back to the caller; words go to the other side.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import ValidationError
@@ -12,7 +11,7 @@ from tau2.data_model.message import AssistantMessage, Message, ToolCall, ToolMes
 from tau2.data_model.tasks import Task as Tau2Task
 from tau2.environment.environment import Environment
 
-from jopd.envs.base import StepResult
+from jopd.envs.tau2.heard import Heard, Side
 from jopd.envs.tau2.messages import Call, SentMessage, read_message
 from jopd.envs.tau2.reference import next_message
 from jopd.envs.tau2.reward import reward_of
@@ -20,22 +19,10 @@ from jopd.envs.tau2.settings import Tau2Settings
 from jopd.envs.tau2.world import GREETING, Toolbox, open_world
 from jopd.types import Task
 
-Side = Literal["agent", "user"]
 STOP = "###STOP###"
 USER_STOPS = (STOP, "###TRANSFER###", "###OUT-OF-SCOPE###")
 _REQUESTORS: dict[Side, Literal["assistant", "user"]] = {"agent": "assistant", "user": "user"}
 _REFUSED = "powers are not supported"  # some would take for ever to compute
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heard(StepResult):
-    """What one side hears; instruction and tools are that side's.
-
-    Attributes:
-      awaited: who heard it, and speaks next.
-    """
-
-    awaited: Side
 
 
 class Dialogue:

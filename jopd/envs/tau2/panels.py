@@ -8,7 +8,7 @@ from jopd.types import Task
 _PACKAGE_SPLIT = {"train": "train", "eval": "test"}
 SHA256 = {
     ("retail", "train"): "226ffabc802a64ac1a88f7a168a6bdcfdc94f6de884c7b9aa21c5938ec98e334",
-    ("retail", "eval"): "RETAILEVAL",
+    ("retail", "eval"): "4abc9be831a19c18f679f6a2341ea93fa31cb86026293c72d14dd42f29c44528",
     ("telecom", "train"): "3635621f2a55f5db2a6247beeafbdec2f3d9f086af7aca7156c76fee01f7da73",
     ("telecom", "eval"): "c589ac67b607d502e5e248b29c8ae47b684a12bf03c497f09d1861ba8ab56a2d",
 }

@@ -1,6 +1,7 @@
 """tau2-bench with a scripted customer: the agent's side of a dialogue."""
 
-from jopd.envs.tau2.dialogue import Dialogue, Heard
+from jopd.envs.tau2.dialogue import Dialogue
+from jopd.envs.tau2.heard import Heard
 from jopd.envs.tau2.settings import Tau2Settings
 from jopd.envs.tau2.user import ScriptedUser
 from jopd.envs.tau2.world import open_world

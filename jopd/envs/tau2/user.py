@@ -74,12 +74,21 @@ class ScriptedUser:
 
     def _asked_call(self, record: Sequence[Message], heard: str) -> str:
         """A call of the tool that the agent names, if its arguments are known; else ""."""
-        words = re.sub(r"[^a-z0-9]+", " ", heard.lower())
-        named = {name for name in self._toolbox.params if name.replace("_", " ") in words}
+        named = self._named_tools(heard)
         for action in open_actions(self._task, record):
             if action.requestor == "user" and action.name in named:
                 return write_call(action.name, action.arguments)
-        for name in sorted(named):
+        for name in named:
             if not any(f.is_required() for f in self._toolbox.params[name].model_fields.values()):
                 return write_call(name, {})
         return ""
+
+    def _named_tools(self, heard: str) -> list[str]:
+        """Own tools that the words name; "toggle data saver mode" does not name toggle_data."""
+        words = f"_{re.sub(r'[^a-z0-9]+', '_', heard.lower())}_"
+        named = []
+        for name in sorted(self._toolbox.params, key=len, reverse=True):
+            if f"_{name}_" in words:
+                named.append(name)
+                words = words.replace(f"_{name}_", "_|_")
+        return named
