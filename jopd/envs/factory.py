@@ -113,7 +113,7 @@ def _open_tau2(settings: Tau2Settings, speak: Speak | None) -> OpenEnvironment:
         make_env=make_env,
         load_panel=partial(load_panel, settings.domain),
         vocabulary_tasks=None,
-        vocabulary_walks=10,
+        vocabulary_walks=5,
     )
 
 
