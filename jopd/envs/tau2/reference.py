@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tau2.data_model.message import AssistantMessage, Message, ToolCall, ToolMessage
+from tau2.data_model.message import AssistantMessage, Message, ToolCall, UserMessage
 from tau2.data_model.tasks import Action
 from tau2.data_model.tasks import Task as Tau2Task
 
@@ -11,7 +11,7 @@ from jopd.envs.tau2.messages import write_call
 
 def calls_of(record: Sequence[Message]) -> list[ToolCall]:
     """All tool calls so far, of both sides."""
-    spoken = [m for m in record if not isinstance(m, ToolMessage)]
+    spoken = [m for m in record if isinstance(m, AssistantMessage | UserMessage)]
     return [call for message in spoken for call in message.tool_calls or ()]
 
 
