@@ -16,16 +16,21 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from jopd.envs.alfworld.settings import AlfworldSettings
 from jopd.envs.base import Env, EnvError, Simulator, StepResult
 from jopd.envs.factory import EnvSettings, OpenEnvironment, open_environment
 from jopd.envs.process import replay
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
+from jopd.envs.tau2.settings import Tau2Settings
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.panels import Task
 
 ENVIRONMENTS: dict[str, EnvSettings] = {
+    "alfworld": AlfworldSettings(),
     "webshop": WebShopSettings(),
     "scienceworld": ScienceWorldSettings(answer_s=300.0),  # gold paths take long to plan
+    "retail": Tau2Settings(domain="retail"),
+    "telecom": Tau2Settings(domain="telecom"),
 }
 MOST_EXPERT_STEPS = 200
 RANDOM_STEPS = 30

@@ -41,6 +41,20 @@ def alfworld() -> ConfigDict:
     return ConfigDict({"domain": "alfworld", "data_dir": "", "task_types": (), "dialect": "move"})
 
 
+def tau2(domain: str) -> ConfigDict:
+    """A domain of tau2-bench, "retail" or "telecom", with the package's own limits."""
+    return ConfigDict(
+        {
+            "domain": domain,
+            "user": "scripted",
+            "user_patience": 10,
+            "max_steps": 200,
+            "max_errors": 10,
+            "answer_s": 30.0,
+        }
+    )
+
+
 def model(checkpoint: str) -> ConfigDict:
     """A model from a Hugging Face directory or the hub."""
     config = ConfigDict({"checkpoint": checkpoint})
@@ -281,6 +295,40 @@ def alfworld_run(*, student: str, variant: str) -> ConfigDict:
     style = "alfworld_plain" if variant == "smoke" else "alfworld_accumulate"
     config.prompt = {"style": style, "template_file": ""}
     select_variant(config, variant)
+    return config
+
+
+def stride_run(*, student: str, teacher: str, horizon: int, num_updates: int) -> ConfigDict:
+    """STRIDE's settings of an agentic run (arXiv:2609.14636, section 5.1), with whole rollouts.
+
+    The paper's batch is 24 tasks; its retail rollouts have 13 turns on average, so ours is 312
+    turns. Betas, weight decay, clipping and temperatures are not given there: ours are DivOPD's.
+    """
+    max_prompt, max_response = 24_576, 8_192
+    config = paper_run(
+        student=student,
+        teacher=teacher,
+        horizon=horizon,
+        first_pass_cap=4,
+        num_updates=num_updates,
+        eval_episodes=40,
+    )
+    config.rollout.update({"max_prompt_tokens": max_prompt, "max_response_tokens": max_response})
+    config.engine = engine(
+        slots=64, max_prompt=max_prompt, max_response=max_response, dtype="bfloat16"
+    )
+    config.scorer = scorer(
+        cache_rows=64,
+        max_context=max_prompt + max_response,
+        buckets=(256, 512, 1024, 2048),
+        dtype="bfloat16",
+    )
+    config.queue.capacity_turns = 4 * 312
+    config.composer.batch_size = 312
+    config.loss.reduction = "token-mean"
+    config.learner.update({"rows_per_micro_batch": 1, "row_length": max_prompt + max_response})
+    config.optimizer = optimizer(1e-5)
+    config.evaluation.interval = 20
     return config
 
 

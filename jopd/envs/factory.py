@@ -10,12 +10,14 @@ from jopd.envs.alfworld.settings import AlfworldSettings
 from jopd.envs.base import Env, LocalEnv, Simulator
 from jopd.envs.process import Deadlines, ProcessEnv
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
+from jopd.envs.tau2.conversation import ConversationEnv, Speak
+from jopd.envs.tau2.settings import Tau2Settings
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.panels import TaskPanel
 
 _ALFWORLD_PACKAGES = ("alfworld", "textworld", "fast_downward")
 
-EnvSettings = WebShopSettings | ScienceWorldSettings | AlfworldSettings
+EnvSettings = WebShopSettings | ScienceWorldSettings | AlfworldSettings | Tau2Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +41,15 @@ class OpenEnvironment:
     vocabulary_walks: int
 
 
-def open_environment(settings: EnvSettings) -> OpenEnvironment:
+def open_environment(settings: EnvSettings, speak: Speak | None = None) -> OpenEnvironment:
     """Loads the environment that `settings` are for.
 
+    Args:
+      settings: of one environment.
+      speak: plays the customer where the settings want a model for that.
+
     Raises:
-      ValueError: its data or its package is missing or wrong.
+      ValueError: its data or its package is missing or wrong, or a model is wanted and not given.
     """
     match settings:
         case WebShopSettings():
@@ -52,6 +58,8 @@ def open_environment(settings: EnvSettings) -> OpenEnvironment:
             return _open_scienceworld(settings)
         case AlfworldSettings():
             return _open_alfworld(settings)
+        case Tau2Settings():
+            return _open_tau2(settings, speak)
 
 
 def make_simulator(settings: EnvSettings) -> Simulator:
@@ -113,3 +121,45 @@ def _open_alfworld(settings: AlfworldSettings) -> OpenEnvironment:
         vocabulary_walks=60,
         success_rule="the game's own goal holds",
     )
+
+
+def _open_tau2(settings: Tau2Settings, speak: Speak | None) -> OpenEnvironment:
+    _prepare_tau2()
+    from jopd.envs.tau2.panels import load_panel
+    from jopd.envs.tau2.simulator import Tau2Simulator
+
+    deadlines = Deadlines(reset_s=settings.answer_s, step_s=settings.answer_s)
+
+    def make_env() -> Env:
+        if settings.user == "scripted":
+            return ProcessEnv(partial(make_simulator, settings), deadlines)
+        if speak is None:
+            raise ValueError("env.user is 'model', but no model plays the customer")
+        return ConversationEnv(ProcessEnv(partial(_make_dialogue, settings), deadlines), speak)
+
+    return OpenEnvironment(
+        make_simulator=partial(Tau2Simulator, settings),
+        make_env=make_env,
+        load_panel=partial(load_panel, settings.domain),
+        success_rule="the package's own evaluation gives reward 1",
+        vocabulary_tasks=None,
+        vocabulary_walks=5,
+    )
+
+
+def _make_dialogue(settings: Tau2Settings) -> Simulator:
+    _prepare_tau2()
+    from jopd.envs.tau2.dialogue import Dialogue
+
+    return Dialogue(settings)
+
+
+def _prepare_tau2() -> None:
+    if importlib.util.find_spec("tau2") is None:
+        raise ValueError(
+            "tau2-bench is not installed; run scripts/install_tau2.sh, or pip install 'jopd[tau2]' "
+            "for the package with all that it could use"
+        )
+    from loguru import logger
+
+    logger.disable("tau2")  # it warns at import, and of every failed call

@@ -49,13 +49,18 @@ def parse_reply(style: PromptStyle, reply: str) -> ParsedReply:
             line = _ACTION_LINE.search(reply)
             return _present(line[1].strip() if line else "")
         case "chat":
-            _, unfinished, _ = _THINK_TAGS.sub("", reply).partition("<think>")
-            return _present("" if unfinished else _THINK_TAGS.sub("", reply).strip())
+            return _present(without_thoughts(reply))
 
 
 def format_reply(style: PromptStyle, action: str) -> str:
     """The shortest reply that `parse_reply` reads as this action."""
     return _SHORTEST[style.reply].replace("{action}", action)
+
+
+def without_thoughts(reply: str) -> str:
+    """What a reply says after its thoughts; "" if they do not end."""
+    said, unfinished, _ = _THINK_TAGS.sub("", reply).partition("<think>")
+    return "" if unfinished else said.strip()
 
 
 def _present(action: str) -> ParsedReply:
