@@ -52,6 +52,7 @@ def start(workdir: Path, workers: int) -> subprocess.Popen[bytes]:
             f"--config.explorer.concurrency={workers}",
             f"--config.explorer.max_env_errors={2 * workers}",
             f"--config.composer.batch_size={2 * workers}",
+            f"--config.env.answer_s={max(20, 4 * workers)}",  # they start together on a few cores
         ],
         cwd=ROOT,
     )

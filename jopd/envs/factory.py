@@ -92,7 +92,8 @@ def _open_scienceworld(settings: ScienceWorldSettings) -> OpenEnvironment:
     from jopd.envs.scienceworld.simulator import ScienceWorldSimulator
 
     answer_s = settings.answer_s
-    deadlines = Deadlines(reset_s=3 * answer_s, step_s=2 * answer_s)  # a reset loads, then looks
+    # A start waits for Java among many others; a reset loads, then looks.
+    deadlines = Deadlines(start_s=6 * answer_s, reset_s=3 * answer_s, step_s=2 * answer_s)
     return OpenEnvironment(
         make_simulator=partial(ScienceWorldSimulator, settings),
         make_env=lambda: ProcessEnv(partial(make_simulator, settings), deadlines),
