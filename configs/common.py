@@ -30,6 +30,11 @@ def scienceworld() -> ConfigDict:
     )
 
 
+def maths() -> ConfigDict:
+    """The embedded problems; give both files for others, such as AIME's and DAPO's."""
+    return ConfigDict({"domain": "math", "problems_file": "", "eval_problems_file": ""})
+
+
 def model(checkpoint: str) -> ConfigDict:
     """A model from a Hugging Face directory or the hub."""
     config = ConfigDict({"checkpoint": checkpoint})
@@ -198,6 +203,7 @@ def paper_run(
     config.evaluation = {
         "interval": 5,
         "episodes": eval_episodes,
+        "samples_per_task": 1,
         "concurrency": 64,
         "temperature": 0.4,  # Table 5
         "seed": 1,

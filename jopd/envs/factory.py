@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from jopd.envs.base import Env, LocalEnv, Simulator
+from jopd.envs.maths.settings import MathSettings
 from jopd.envs.process import Deadlines, ProcessEnv
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.tasks import TaskPanel
 
-EnvSettings = WebShopSettings | ScienceWorldSettings
+EnvSettings = WebShopSettings | ScienceWorldSettings | MathSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,8 @@ def open_environment(settings: EnvSettings) -> OpenEnvironment:
             return _open_webshop(settings)
         case ScienceWorldSettings():
             return _open_scienceworld(settings)
+        case MathSettings():
+            return _open_math(settings)
 
 
 def make_simulator(settings: EnvSettings) -> Simulator:
@@ -83,4 +86,18 @@ def _open_scienceworld(settings: ScienceWorldSettings) -> OpenEnvironment:
         load_panel=load_panel,
         vocabulary_tasks=40,
         vocabulary_walks=0,
+    )
+
+
+def _open_math(settings: MathSettings) -> OpenEnvironment:
+    from jopd.envs.maths.panels import load_panel, open_book
+    from jopd.envs.maths.simulator import MathSimulator
+
+    book = open_book(settings)
+    return OpenEnvironment(
+        make_simulator=partial(MathSimulator, book),
+        make_env=lambda: LocalEnv(MathSimulator(book)),
+        load_panel=partial(load_panel, book),
+        vocabulary_tasks=200,
+        vocabulary_walks=200,
     )

@@ -8,7 +8,7 @@ from jopd.envs.maths.answers import boxed_answer, is_correct, same_answer
     [
         (r"so \boxed{3} and \boxed{4}", "4"),
         (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
-        (r"\boxed{\boxed{7}}", "7"),
+        (r"\boxed{\boxed{7}}", r"\boxed{7}"),
         (r"\boxed{5} then \boxed{6", "5"),
         (r"\boxed{6", None),
         ("the answer is 6", None),

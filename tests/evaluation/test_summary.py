@@ -65,6 +65,7 @@ def test_a_summary_survives_its_file(tmp_path):
 def test_progress_continues_where_it_was_saved():
     episode = EpisodeRecord(
         task_id="made",
+        sample=0,
         success=True,
         env_done=True,
         reward=1.0,
