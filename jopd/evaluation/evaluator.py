@@ -94,6 +94,11 @@ class Evaluation:
         return sum(episode.success for episode in self.episodes) / len(self.episodes)
 
     @property
+    def num_tasks(self) -> int:
+        """How many tasks were played, however often."""
+        return len({episode.task_id for episode in self.episodes})
+
+    @property
     def pass_at_k(self) -> float:
         """Share of the tasks of which at least one of the k samples succeeded."""
         outcomes: defaultdict[str, list[bool]] = defaultdict(list)
