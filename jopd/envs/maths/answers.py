@@ -30,7 +30,7 @@ _DECIMAL = re.compile(rf"[+-]?{_AMOUNT}", re.ASCII)
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d*)?", re.ASCII)
 _RATIO = re.compile(rf"([+-]?{_AMOUNT})/([+-]?{_AMOUNT})", re.ASCII)
 _FRACTION = re.compile(rf"([+-]?)(\d*)\\frac{_PART}{_PART}", re.ASCII)
-_NAME = re.compile(r"\\?[A-Za-z]+(?:_\{?\w+\}?)?=(?!=)")
+_NAME = re.compile(r"\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:=(?!=)|\\in(?![A-Za-z]))")
 _BRACKETS = (("\\{", "\\}"), ("{", "}"), ("(", ")"), ("(", "]"), ("[", ")"), ("[", "]"))
 
 
@@ -96,7 +96,6 @@ def _without_unit(text: str) -> str:
 
 
 def _number(text: str) -> Fraction | None:
-    text = _SINGLE.sub(r"\1", text)
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     if _DECIMAL.fullmatch(text):
@@ -104,11 +103,16 @@ def _number(text: str) -> Fraction | None:
     if match := _RATIO.fullmatch(text):
         return _quotient(match[1], match[2])
     if match := _FRACTION.fullmatch(text):
-        sign, whole, *parts = match.groups()
-        part = _quotient(*(part for part in parts if part is not None))
-        value = None if part is None else int(whole or 0) + part
-        return -value if value is not None and sign == "-" else value
+        return _signed_sum(*(group for group in match.groups() if group is not None))
     return None
+
+
+def _signed_sum(sign: str, whole: str, above: str, below: str) -> Fraction | None:
+    part = _quotient(above, below)
+    if part is None or (whole and not 0 < part < 1):  # 2\frac{3}{2} may be a product
+        return None
+    value = int(whole or 0) + part
+    return -value if sign == "-" else value
 
 
 def _quotient(above: str, below: str) -> Fraction | None:
