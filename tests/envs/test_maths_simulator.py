@@ -5,6 +5,8 @@ import pytest
 
 from jopd.envs.factory import open_environment
 from jopd.envs.maths.settings import MathSettings
+from jopd.models.word_tokenizer import build_word_tokenizer
+from jopd.rollout.demonstrations import shown_texts
 from jopd.rollout.prompt_style import PromptSettings, load_style
 from jopd.rollout.prompts import make_chat
 from jopd.rollout.replies import format_reply, parse_reply
@@ -84,3 +86,17 @@ def test_what_the_styles_show():
 def test_a_box_among_thoughts_is_no_answer_in_a_chat():
     reply = r"<think>\boxed{1426}</think> I cannot say."
     assert parse_reply(style("math_chat"), reply).action == "I cannot say."
+
+
+def test_a_small_model_can_write_every_right_answer():
+    simulator, plain = MATHS.make_simulator(), style("math_plain")
+    training = MATHS.load_panel("train").tasks[: MATHS.vocabulary_tasks]
+    walks = MATHS.vocabulary_walks
+    tokenizer = build_word_tokenizer(shown_texts(training, simulator, plain, walks=walks))
+    for task in TASKS:
+        question = simulator.reset(task).observation
+        right = simulator.expert_action()
+        for text in (question, right):
+            ids = tokenizer.encode(text, add_special_tokens=False)
+            assert tokenizer.unk_token_id not in ids
+            assert tokenizer.decode(ids) == text
