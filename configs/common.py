@@ -55,6 +55,11 @@ def tau2(domain: str) -> ConfigDict:
     )
 
 
+def maths() -> ConfigDict:
+    """The embedded problems; give both files for others, such as AIME's and DAPO's."""
+    return ConfigDict({"domain": "math", "problems_file": "", "eval_problems_file": ""})
+
+
 def model(checkpoint: str) -> ConfigDict:
     """A model from a Hugging Face directory or the hub."""
     config = ConfigDict({"checkpoint": checkpoint})
@@ -223,6 +228,7 @@ def paper_run(
     config.evaluation = {
         "interval": 5,
         "episodes": eval_episodes,
+        "samples_per_task": 1,
         "concurrency": 64,
         "temperature": 0.4,  # Table 5
         "seed": 1,
@@ -267,6 +273,7 @@ def sft_run(*, max_prompt: int, max_response: int, num_updates: int) -> ConfigDi
     config.evaluation = {
         "interval": num_updates,
         "episodes": 48,
+        "samples_per_task": 1,
         "concurrency": 4,
         "temperature": 0.4,  # Table 5
         "seed": 1,

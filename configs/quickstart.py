@@ -79,6 +79,7 @@ def shared() -> ConfigDict:
     config.evaluation = {
         "interval": 40,
         "episodes": 128,
+        "samples_per_task": 1,
         "concurrency": 32,
         "temperature": 0.4,  # Table 5
         "seed": 1,

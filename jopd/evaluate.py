@@ -40,7 +40,7 @@ def main(settings: TrainSettings, invocation: Invocation) -> None:
     print(
         f"success rate {100 * evaluation.success_rate:.1f} % (95 % interval "
         f"{100 * metrics['eval/success_low']:.1f} to {100 * metrics['eval/success_high']:.1f}) on "
-        f"{len(evaluation.episodes)} tasks, version {evaluation.policy_version}"
+        f"{evaluation.num_tasks} tasks, version {evaluation.policy_version}"
     )
 
 

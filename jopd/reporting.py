@@ -19,6 +19,7 @@ METRICS = {
     "eval/success_rate": "share of the panel's episodes that met the task's own criterion",
     "eval/success_low": "lower end of its 95 % Wilson interval",
     "eval/success_high": "upper end of its 95 % Wilson interval",
+    "eval/pass_at_k": "share of the tasks of which one of the k samples succeeded",
     "eval/mean_reward": "mean environment reward",
     "eval/mean_turns": "turns per episode",
     "eval/done_rate": "share of episodes that the environment declared over",

@@ -38,7 +38,7 @@ def main(settings: SftSettings, invocation: Invocation) -> None:
     with closing(directory):
         evaluation = learn_from_expert(settings, invocation)
     print(
-        f"success rate {100 * evaluation.success_rate:.1f} % on {len(evaluation.episodes)} "
+        f"success rate {100 * evaluation.success_rate:.1f} % on {evaluation.num_tasks} "
         f"held-out tasks; the model is in {invocation.workdir / 'model'}"
     )
 

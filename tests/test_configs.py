@@ -76,6 +76,18 @@ def test_the_alfworld_recipes_are_the_papers_rows(stem, student):
     assert (settings.runtime.num_updates, settings.evaluation.episodes) == (250, 140)
 
 
+def test_math_4b_is_the_papers_setting():
+    """Sections 5.1 and 7 and Table 4 of arXiv:2609.14636."""
+    settings = build(TrainSettings, recipe(ROOT / "configs" / "math_4b.py").get_config())
+    evaluation, rollout = settings.evaluation, settings.rollout
+    assert (settings.optimizer.learning_rate, settings.composer.batch_size) == (2e-6, 48)
+    assert (rollout.max_prompt_tokens, rollout.max_response_tokens) == (1024, 30 * 1024)
+    assert (settings.runtime.num_updates, evaluation.interval) == (160, 20)
+    assert (evaluation.samples_per_task, evaluation.episodes, rollout.horizon) == (8, 60, 1)
+    assert (settings.composer.composer, settings.loss.reduction) == ("vanilla", "token-mean")
+    assert settings.teacher.checkpoint == "Qwen/Qwen3-8B"
+
+
 @pytest.fixture
 def quickstart():
     return recipe(ROOT / "configs" / "quickstart.py").get_config()

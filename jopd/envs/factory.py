@@ -8,6 +8,7 @@ from functools import partial
 
 from jopd.envs.alfworld.settings import AlfworldSettings
 from jopd.envs.base import Env, LocalEnv, Simulator
+from jopd.envs.maths.settings import MathSettings
 from jopd.envs.process import Deadlines, ProcessEnv
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
 from jopd.envs.tau2.conversation import ConversationEnv, Speak
@@ -17,7 +18,9 @@ from jopd.panels import TaskPanel
 
 _ALFWORLD_PACKAGES = ("alfworld", "textworld", "fast_downward")
 
-EnvSettings = WebShopSettings | ScienceWorldSettings | AlfworldSettings | Tau2Settings
+EnvSettings = (
+    WebShopSettings | ScienceWorldSettings | AlfworldSettings | Tau2Settings | MathSettings
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,8 @@ def open_environment(settings: EnvSettings, speak: Speak | None = None) -> OpenE
             return _open_alfworld(settings)
         case Tau2Settings():
             return _open_tau2(settings, speak)
+        case MathSettings():
+            return _open_math(settings)
 
 
 def make_simulator(settings: EnvSettings) -> Simulator:
@@ -164,3 +169,18 @@ def _prepare_tau2() -> None:
     from loguru import logger
 
     logger.disable("tau2")  # it warns at import, and of every failed call
+
+
+def _open_math(settings: MathSettings) -> OpenEnvironment:
+    from jopd.envs.maths.panels import load_panel, open_book
+    from jopd.envs.maths.simulator import MathSimulator
+
+    book = open_book(settings)
+    return OpenEnvironment(
+        make_simulator=partial(MathSimulator, book),
+        make_env=lambda: LocalEnv(MathSimulator(book)),
+        load_panel=partial(load_panel, book),
+        success_rule="the last boxed answer is right",
+        vocabulary_tasks=200,
+        vocabulary_walks=200,
+    )

@@ -1,19 +1,21 @@
 """Plays a fixed panel of tasks with the student alone and counts every episode.
 
-Order is the panel's file order; time-outs, overflows and environment errors are failures. Called by
-the learner's thread, on an asyncio loop of its own, with the same engine that the explorers use;
-the sampling of each episode depends on the evaluation seed and its place in the panel only.
+Order is the panel's file order, samples of a task next to each other; time-outs, overflows and
+environment errors are failures. Called by the learner's thread, on an asyncio loop of its own, with
+the same engine that the explorers use; the sampling of each episode depends on the evaluation seed,
+the task's place in the panel, the number of the sample and the number of tasks only.
 """
 
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jopd.envs.base import Env
-from jopd.evaluation.summary import wilson_interval
+from jopd.evaluation.summary import pass_at_k, wilson_interval
 from jopd.panels import Task
 from jopd.rollout.runner import Player, run_rollout
 from jopd.types import Rollout
@@ -26,6 +28,7 @@ class EvaluationSettings:
     Attributes:
       interval: updates between two evaluations.
       episodes: how many tasks of the panel, from its start.
+      samples_per_task: how often each task is played; k of mean@k and pass@k.
       concurrency: episodes at once.
       temperature: of sampling.
       seed: of sampling.
@@ -33,9 +36,14 @@ class EvaluationSettings:
 
     interval: int
     episodes: int
+    samples_per_task: int
     concurrency: int
     temperature: float
     seed: int
+
+    def __post_init__(self):
+        if self.samples_per_task < 1:
+            raise ValueError(f"samples_per_task must be at least 1, got {self.samples_per_task}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +52,7 @@ class EpisodeRecord:
 
     Attributes:
       task_id: the task.
+      sample: which of the task's samples, from 0.
       success: the task's own criterion.
       env_done: the environment declared it over.
       reward: the environment's reward.
@@ -54,6 +63,7 @@ class EpisodeRecord:
     """
 
     task_id: str
+    sample: int
     success: bool
     env_done: bool
     reward: float
@@ -70,7 +80,7 @@ class Evaluation:
     Attributes:
       name: who was evaluated.
       policy_version: version of the weights that played.
-      episodes: one record per task, in panel order.
+      episodes: one record per sample of a task; tasks in panel order, then samples.
       seconds: wall time.
     """
 
@@ -81,17 +91,32 @@ class Evaluation:
 
     @property
     def success_rate(self) -> float:
-        """Share of all episodes that met the task's own criterion."""
+        """Share of all episodes that met the task's own criterion: mean@k for k samples a task."""
         return sum(episode.success for episode in self.episodes) / len(self.episodes)
 
+    @property
+    def num_tasks(self) -> int:
+        """How many tasks were played, however often."""
+        return len({episode.task_id for episode in self.episodes})
+
+    @property
+    def pass_at_k(self) -> float:
+        """Share of the tasks of which at least one of the k samples succeeded."""
+        outcomes: defaultdict[str, list[bool]] = defaultdict(list)
+        for episode in self.episodes:
+            outcomes[episode.task_id].append(episode.success)
+        chances = (pass_at_k(sum(each), len(each), len(each)) for each in outcomes.values())
+        return sum(chances) / len(outcomes)
+
     def metrics(self) -> dict[str, float]:
-        """Numbers for the log."""
+        """Numbers for the log; the interval takes samples of one task for independent."""
         count = len(self.episodes)
         low, high = wilson_interval(sum(e.success for e in self.episodes), count)
         return {
             "eval/success_rate": self.success_rate,
             "eval/success_low": low,
             "eval/success_high": high,
+            "eval/pass_at_k": self.pass_at_k,
             "eval/mean_reward": sum(e.reward for e in self.episodes) / count,
             "eval/mean_turns": sum(e.turns for e in self.episodes) / count,
             "eval/done_rate": sum(e.env_done for e in self.episodes) / count,
@@ -127,10 +152,13 @@ class Evaluator:
             )
         self._name = name
         self._tasks = tuple(tasks[: settings.episodes])
+        self._samples = [
+            (sample, task) for task in self._tasks for sample in range(settings.samples_per_task)
+        ]
         self._player = player
         self._settings = settings
         self._directory = directory
-        self._envs = [make_env() for _ in range(min(settings.concurrency, len(self._tasks)))]
+        self._envs = [make_env() for _ in range(min(settings.concurrency, len(self._samples)))]
 
     def run(
         self, *, policy_version: int, on_progress: Callable[[int, int], None] | None = None
@@ -146,32 +174,36 @@ class Evaluator:
         evaluation = Evaluation(
             name=self._name,
             policy_version=policy_version,
-            episodes=tuple(_record(rollout) for rollout in rollouts),
+            episodes=tuple(
+                _record(rollout, sample)
+                for rollout, (sample, _) in zip(rollouts, self._samples, strict=True)
+            ),
             seconds=time.monotonic() - started,
         )
         self._write(evaluation)
         return evaluation
 
     async def _play_all(self, on_progress: Callable[[int, int], None] | None) -> list[Rollout]:
-        waiting = iter(enumerate(self._tasks))
+        waiting = iter(enumerate(self._samples))
         finished: dict[int, Rollout] = {}
 
         async def lane(env: Env) -> None:
-            for place, task in waiting:
+            for place, (sample, task) in waiting:
+                place_of_task = place // self._settings.samples_per_task
                 finished[place] = await run_rollout(
                     task,
-                    rollout_id=place,
+                    rollout_id=place_of_task + sample * len(self._tasks),
                     env=env,
                     player=self._player,
                     seed=self._settings.seed,
                 )
                 if on_progress is not None:
-                    on_progress(len(finished), len(self._tasks))
+                    on_progress(len(finished), len(self._samples))
 
         async with asyncio.TaskGroup() as group:
             for env in self._envs:
                 group.create_task(lane(env))
-        return [finished[place] for place in range(len(self._tasks))]
+        return [finished[place] for place in range(len(self._samples))]
 
     def _write(self, evaluation: Evaluation) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -180,9 +212,10 @@ class Evaluator:
         path.write_text("".join(lines), encoding="utf-8")
 
 
-def _record(rollout: Rollout) -> EpisodeRecord:
+def _record(rollout: Rollout, sample: int) -> EpisodeRecord:
     return EpisodeRecord(
         task_id=rollout.task_id,
+        sample=sample,
         success=rollout.success,
         env_done=rollout.env_done,
         reward=rollout.env_reward,

@@ -25,6 +25,24 @@ def wilson_interval(successes: int, episodes: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+def pass_at_k(successes: int, samples: int, k: int) -> float:
+    """Chance that at least one of `k` samples succeeds, estimated without bias from one task.
+
+    With `k == samples` it is 1 where any sample succeeded and else 0.
+
+    Args:
+      successes: samples of the task that succeeded.
+      samples: samples of the task in all.
+      k: how many are drawn, without replacement.
+
+    Raises:
+      ValueError: not 0 <= successes <= samples, or not 1 <= k <= samples.
+    """
+    if not (0 <= successes <= samples and 1 <= k <= samples):
+        raise ValueError(f"pass@{k} cannot come from {successes} successes in {samples} samples")
+    return 1 - math.comb(samples - successes, k) / math.comb(samples, k)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """`summary.json`; rates are fractions.

@@ -6,6 +6,7 @@ from jopd.evaluation.evaluator import EpisodeRecord, Evaluation
 from jopd.evaluation.progress import RunProgress
 from jopd.evaluation.summary import (
     EvaluationPoint,
+    pass_at_k,
     read_summary,
     summarise,
     wilson_interval,
@@ -64,6 +65,7 @@ def test_a_summary_survives_its_file(tmp_path):
 def test_progress_continues_where_it_was_saved():
     episode = EpisodeRecord(
         task_id="made",
+        sample=0,
         success=True,
         env_done=True,
         reward=1.0,
@@ -86,3 +88,25 @@ def test_progress_continues_where_it_was_saved():
     assert again.trained_tokens == 77
     assert again.wall_s >= progress.state()["wall_s"] - 1
     assert again.average_gap(3.0) == progress.average_gap(3.0)
+
+
+@pytest.mark.parametrize(
+    ("successes", "samples", "k", "expected"),
+    [
+        (0, 4, 4, 0.0),
+        (1, 4, 4, 1.0),
+        (1, 4, 1, 0.25),
+        (1, 4, 2, 0.5),  # 3 of the 6 pairs hold the success
+        (2, 5, 3, 0.9),  # 1 of the 10 triples holds none
+    ],
+)
+def test_pass_at_k_counts_the_draws_that_hold_a_success(successes, samples, k, expected):
+    assert pass_at_k(successes, samples, k) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("successes", "samples", "k"), [(5, 4, 1), (-1, 4, 1), (0, 4, 5), (0, 4, 0)]
+)
+def test_pass_at_k_refuses_impossible_counts(successes, samples, k):
+    with pytest.raises(ValueError, match=f"pass@{k}"):
+        pass_at_k(successes, samples, k)

@@ -1,0 +1,1 @@
+"""Math problems: one reply each, judged by its boxed answer."""
