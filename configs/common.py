@@ -17,6 +17,8 @@ def webshop() -> ConfigDict:
             "human_goals": False,
             "num_products": 0,
             "text_mode": "text",
+            "protocol": "original",
+            "goals_seed": 233,
             "test_goals": 500,
             "eval_goals": 1000,
         }

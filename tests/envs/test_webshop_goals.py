@@ -1,10 +1,12 @@
 import random
 
+import numpy as np
 import pytest
 from small_shop import ITEMS, item, write_shop
 
 from jopd.envs.webshop.goals import NO_PRICE_LIMIT, make_goals
 from jopd.envs.webshop.panels import load_panel
+from jopd.envs.webshop.settings import WebShopSettings
 from jopd.envs.webshop.world import open_shop
 
 
@@ -67,7 +69,7 @@ def test_goals_do_not_depend_on_a_workers_random_state(shop):
     goals = []
     for seed in (1, 2):
         random.seed(seed)
-        goals.append(make_goals(shop.products, human=False))
+        goals.append(make_goals(shop.products, human=False, seed=233))
     assert goals[0] == goals[1] == shop.goals
 
 
@@ -97,3 +99,25 @@ def test_a_task_id_changes_with_the_goal(tmp_path, shop):
 def test_a_shop_without_goals_is_refused(tmp_path):
     with pytest.raises(ValueError, match="no goals"):
         open_shop(write_shop(tmp_path, about={}))
+
+
+def test_the_gigpo_protocol_evaluates_on_the_first_500_goals_in_its_own_order(tmp_path):
+    items = [item(f"B{n:09d}", "Shirt", customization_options={}) for n in range(520)]
+    about = {one["asin"]: {"instruction": "x", "instruction_attributes": ["y"]} for one in items}
+    settings = {"items": items, "about": about, "protocol": "gigpo", "goals_seed": 0}
+    shop = open_shop(write_shop(tmp_path, **settings))
+    panels = {split: load_panel(shop, split) for split in ("eval", "train")}
+    drawn = np.random.RandomState(1000).choice(range(500), size=128, replace=False)
+    assert [task.index for task in panels["eval"].tasks[:128]] == drawn.tolist()
+    assert sorted(task.index for task in panels["eval"].tasks) == list(range(500))
+    assert [task.index for task in panels["train"].tasks] == list(range(500, 520))
+    expected = [one["asin"] for one in items]
+    random.Random(0).shuffle(expected)
+    assert [goal.asin for goal in shop.goals] == expected
+    with pytest.raises(ValueError, match="no test split"):
+        load_panel(shop, "test")
+
+
+def test_the_embedded_shop_keeps_its_panels_whatever_the_protocol():
+    with pytest.raises(ValueError, match="fixed panels"):
+        WebShopSettings(protocol="gigpo")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from jopd.envs.webshop.catalogue import Instruction, Product
 
-SHUFFLE_SEED = 233
 NO_PRICE_LIMIT = 1_000_000.0
 _PRICE_LIMITS = tuple(10.0 * tens for tens in range(1, 100))
 _CANDIDATE_LIMITS = 4  # the limit is one of the first so many multiples of ten above the price
@@ -49,7 +48,7 @@ class Goal:
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
-def make_goals(products: Sequence[Product], *, human: bool) -> tuple[Goal, ...]:
+def make_goals(products: Sequence[Product], *, human: bool, seed: int) -> tuple[Goal, ...]:
     """All goals of a shop in the benchmark's shuffled order; a goal's number is its place.
 
     Departs from the benchmark: price limits are drawn from the product's id, not from the process's
@@ -58,10 +57,11 @@ def make_goals(products: Sequence[Product], *, human: bool) -> tuple[Goal, ...]:
     Args:
       products: the shop.
       human: make goals of people's instructions, not of synthetic ones.
+      seed: of the shuffle; 233 in the benchmark.
     """
     make = _human_goals if human else _synthetic_goals
     goals = [goal for product in products for goal in make(product)]
-    random.Random(SHUFFLE_SEED).shuffle(goals)
+    random.Random(seed).shuffle(goals)
     return tuple(goals)
 
 

@@ -80,7 +80,7 @@ def open_shop(settings: WebShopSettings, *, title_nouns: TitleNouns = content_wo
     products = read_products(
         items, about, Path(human) if human else None, num_products=settings.num_products
     )
-    goals = make_goals(products, human=settings.human_goals)
+    goals = make_goals(products, human=settings.human_goals, seed=settings.goals_seed)
     if not goals:
         raise ValueError(f"{items}: no product has an instruction, so there are no goals")
     return WebShop(
