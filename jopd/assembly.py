@@ -13,7 +13,7 @@ from jopd.engines.base import Engine, Scorer
 from jopd.engines.factory import make_engine, make_scorer
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
-from jopd.envs.base import Env
+from jopd.envs.base import Env, closing_simulator
 from jopd.envs.factory import OpenEnvironment, open_environment
 from jopd.evaluation.evaluator import EvaluationSettings, Evaluator
 from jopd.learner.state import LearnerState
@@ -25,10 +25,11 @@ from jopd.models.tokenizer import Tokenizer, check_compatible
 from jopd.parallel import Device, DeviceSplit, make_mesh, param_shardings, reshard, split_devices
 from jopd.rollout.demonstrations import shown_texts
 from jopd.rollout.prompt_style import PromptStyle, load_style
+from jopd.rollout.prompts import make_chat
 from jopd.rollout.runner import Player, RolloutSettings
 from jopd.runtime.weights import WeightStore
 from jopd.settings import DeviceSettings, SftSettings, TrainSettings
-from jopd.types import Params, WeightSnapshot
+from jopd.types import HostInts, Params, WeightSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,23 @@ class ModelFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RenderedPrompt:
+    """What a model is shown.
+
+    Attributes:
+      tokens: its ids, through the model's chat template.
+      text: the same ids as text, special tokens included.
+    """
+
+    tokens: HostInts
+    text: str
+
+    def framed(self) -> str:
+        """The text between two lines that tell where it begins and ends."""
+        return f"--- the first prompt, {len(self.tokens):,} tokens ---\n{self.text}\n---"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """Where models play: environment, prompts, limits and the evaluation panel.
 
@@ -113,6 +131,16 @@ class Stage:
         tasks = self.env.load_panel("train").tasks[: self.env.vocabulary_tasks]
         walks = self.env.vocabulary_walks
         return shown_texts(tasks, self.env.make_simulator(), self.style, walks=walks)
+
+    def first_prompt(self, model: ModelFiles) -> RenderedPrompt:
+        """The first prompt of the first evaluated task; starts a simulator for it."""
+        task = self.env.load_panel("eval").tasks[0]
+        with closing_simulator(self.env.make_simulator()) as simulator:
+            chat = make_chat(self.style, [], simulator.reset(task))
+        tokens = model.tokenizer.render_chat(chat.messages, tools=chat.tools)
+        return RenderedPrompt(
+            tokens=tokens, text=model.tokenizer.decode(tokens, skip_special=False)
+        )
 
     def make_player(
         self, model: ModelFiles, engine: Engine, *, scorer: Scorer | None, temperature: float

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from absl import flags
 
 from jopd import assembly
-from jopd.assembly import Meshes, ModelFiles, Stage
+from jopd.assembly import Meshes, ModelFiles, RenderedPrompt, Stage
 from jopd.checks import host, scoring, vocabulary
 from jopd.checks.findings import Finding, error
 from jopd.command import Invocation, run_command
@@ -61,9 +61,10 @@ def examine(settings: TrainSettings, workdir: Path, scratch: Path) -> Iterator[F
         yield from findings
     yield from host.check_workdir(workdir, needed_bytes=_checkpoint_bytes(settings, models))
     if opened is not None and len(models) == 2:
-        yield from _check_texts(models["student"], models["teacher"], stage)
+        prompt = stage.first_prompt(models["student"])
+        yield from _check_texts(models["student"], models["teacher"], prompt, settings)
         if _MODELS.value:
-            yield from _check_scores(settings, models, stage)
+            yield from _check_scores(settings, models, prompt)
 
 
 def _open_models(
@@ -89,29 +90,29 @@ def _checkpoint_bytes(settings: TrainSettings, models: dict[str, ModelFiles]) ->
     return (settings.checkpoint.keep + 1) * _MOMENTS_AND_WEIGHTS * parameters
 
 
-def _check_texts(student: ModelFiles, teacher: ModelFiles, stage: Stage) -> Iterator[Finding]:
+def _check_texts(
+    student: ModelFiles, teacher: ModelFiles, prompt: RenderedPrompt, settings: TrainSettings
+) -> Iterator[Finding]:
     yield from vocabulary.check_tokenizers(student, teacher)
     for name, model in (("student", student), ("teacher", teacher)):
         yield from vocabulary.check_rows(model, name)
         yield from vocabulary.check_stop_ids(model.tokenizer, name)
-    text, findings = vocabulary.check_prompt(stage, student)
-    yield from findings
-    print(f"--- the first prompt ---\n{text}\n---")
+    yield vocabulary.check_prompt(len(prompt.tokens), settings.rollout.max_prompt_tokens)
+    print(prompt.framed())
 
 
 def _check_scores(
-    settings: TrainSettings, models: dict[str, ModelFiles], stage: Stage
+    settings: TrainSettings, models: dict[str, ModelFiles], prompt: RenderedPrompt
 ) -> Iterator[Finding]:
     meshes = assembly.make_meshes(settings.devices)
     student, teacher = models["student"], models["teacher"]
-    prompt = vocabulary.first_prompt(stage, student)[: settings.rollout.max_prompt_tokens]
     dtype = settings.engine.compute_dtype
     params = student.load(meshes.engine, jnp.dtype(dtype))
     snapshot = WeightSnapshot(params=params, version=0)
     with closing(
         assembly.start_engine(student, snapshot, settings.engine, meshes.engine)
     ) as engine:
-        probe = scoring.make_probe(engine, prompt)
+        probe = scoring.make_probe(engine, prompt.tokens[: settings.rollout.max_prompt_tokens])
         yield from scoring.check_engine(probe, params, student.config, dtype=dtype)
     yield from _check_scorer("self", settings, student, student, meshes, probe)
     yield from _check_scorer("teacher", settings, teacher, student, meshes, probe)

@@ -172,6 +172,7 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
     """
     check_settings(settings)
     world = open_world(settings, workdir)
+    show_prompt(world.stage, world.student)
     optimizer = make_optimizer(settings.optimizer)
     state = init_state(world.student.load(world.meshes.learner, jnp.dtype("float32")), optimizer)
     stream = ExperienceStream(
@@ -280,6 +281,13 @@ def open_world(settings: TrainSettings, workdir: Path) -> World:
         student=assembly.open_model(settings.student, stage, name="student"),
         teacher=assembly.open_model(settings.teacher, stage, name="teacher"),
     )
+
+
+def show_prompt(stage: assembly.Stage, student: assembly.ModelFiles) -> None:
+    """Prints the first prompt as the student sees it, and keeps it as `prompt.txt` of the run."""
+    prompt = stage.first_prompt(student)
+    print(prompt.framed())
+    (stage.workdir / "prompt.txt").write_bytes(prompt.text.encode())
 
 
 def resume(

@@ -172,6 +172,7 @@ def test_a_run_directory_holds_what_the_readme_says(uninterrupted):
         line["batch/trained_tokens"] for line in log_lines(uninterrupted)
     )
     assert json.loads((uninterrupted / "config.json").read_text())["command"] == "train"
+    assert (uninterrupted / "prompt.txt").read_text().startswith("<|im_start|> user i want ")
     assert len(list((uninterrupted / "evaluations").glob("student-*.jsonl"))) == 2
     assert len(list((uninterrupted / "evaluations").glob("teacher-*.jsonl"))) == 1
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-from jopd.assembly import ModelFiles, Stage
+from jopd.assembly import ModelFiles
 from jopd.checks.findings import Finding, error, ok, warning
 from jopd.models.tokenizer import Tokenizer, check_compatible
-from jopd.rollout.prompts import make_chat
-from jopd.types import HostInts
 
 _CHAT = ({"role": "user", "content": "a"}, {"role": "assistant", "content": "b"})
 
@@ -71,26 +69,17 @@ def _ending(tokenizer: Tokenizer) -> int | None:
     return next((i for i in after if i in special), None)
 
 
-def first_prompt(stage: Stage, student: ModelFiles) -> HostInts:
-    """Ids of the first prompt of the first evaluated task."""
-    task = stage.env.load_panel("eval").tasks[0]
-    chat = make_chat(stage.style, [], stage.env.make_simulator().reset(task))
-    return student.tokenizer.render_chat(chat.messages, tools=chat.tools)
+def check_prompt(tokens: int, limit: int) -> Finding:
+    """Whether the first prompt fits.
 
-
-def check_prompt(stage: Stage, student: ModelFiles) -> tuple[str, list[Finding]]:
-    """The first prompt of the first evaluated task, and whether it fits.
-
-    Returns:
-      What the student is shown, as text, and the findings.
+    Args:
+      tokens: its length.
+      limit: `rollout.max_prompt_tokens`.
     """
-    tokens = first_prompt(stage, student)
-    text = student.tokenizer.decode(tokens, skip_special=False)
-    limit = stage.rollout.max_prompt_tokens
-    shown = f"{len(tokens):,} tokens of at most {limit:,}"
-    if len(tokens) > limit:
+    shown = f"{tokens:,} tokens of at most {limit:,}"
+    if tokens > limit:
         advice = "raise rollout.max_prompt_tokens or take a shorter prompt.style"
-        return text, [error("prompt", f"{shown}; {advice}")]
-    if len(tokens) > 0.8 * limit:
-        return text, [warning("prompt", f"{shown}: later turns may not fit; see rollout.overflow")]
-    return text, [ok("prompt", shown)]
+        return error("prompt", f"{shown}; {advice}")
+    if tokens > 0.8 * limit:
+        return warning("prompt", f"{shown}: later turns may not fit; see rollout.overflow")
+    return ok("prompt", shown)

@@ -5,6 +5,8 @@ Env of a simulator that is fast and cannot hang (WebShop); slow or fragile ones 
 of their own.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -62,6 +64,25 @@ class Simulator(Protocol):
     def expert_action(self) -> str:
         """The next action of an expert from the present state, for demonstrations."""
         ...
+
+
+@runtime_checkable
+class ClosableSimulator(Simulator, Protocol):
+    """A simulator that holds something outside this process."""
+
+    def close(self) -> None:
+        """Lets go of it."""
+        ...
+
+
+@contextmanager
+def closing_simulator(simulator: Simulator) -> Iterator[Simulator]:
+    """Gives a simulator for a while, and closes it if it holds something to close."""
+    try:
+        yield simulator
+    finally:
+        if isinstance(simulator, ClosableSimulator):
+            simulator.close()
 
 
 @runtime_checkable
