@@ -13,21 +13,34 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from jopd.envs.alfworld.settings import AlfworldSettings
 from jopd.envs.base import StepResult, closing_simulator
 from jopd.envs.factory import EnvSettings, open_environment
+from jopd.envs.maths.settings import MathSettings
 from jopd.envs.scienceworld.settings import ScienceWorldSettings
+from jopd.envs.tau2.settings import Tau2Settings
 from jopd.envs.webshop.settings import WebShopSettings
 from jopd.rollout.prompt_style import STYLES, PromptSettings, load_style
 from jopd.rollout.prompts import Chat, PastTurn, make_chat
 from jopd.rollout.replies import format_reply
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "rollout" / "golden"
+_ALFWORLD = AlfworldSettings()
+_MATH = MathSettings()
+_RETAIL = Tau2Settings(domain="retail")
 _WEBSHOP = WebShopSettings()
 _SCIENCEWORLD = ScienceWorldSettings(task_types=("find-animal",))
 PLAYED_IN: dict[str, EnvSettings] = {  # one line for each shipped style
+    "alfworld_accumulate": _ALFWORLD,
+    "alfworld_gigpo": _ALFWORLD,
+    "alfworld_plain": _ALFWORLD,
+    "math_chat": _MATH,
+    "math_plain": _MATH,
     "scienceworld_accumulate": _SCIENCEWORLD,
     "scienceworld_plain": _SCIENCEWORLD,
     "scienceworld_thought_action": _SCIENCEWORLD,
+    "tau2_chat": _RETAIL,
+    "tau2_plain": _RETAIL,
     "webshop_accumulate": _WEBSHOP,
     "webshop_gigpo": _WEBSHOP,
     "webshop_plain": _WEBSHOP,
@@ -51,7 +64,7 @@ def play(settings: EnvSettings) -> tuple[tuple[StepResult, str], ...]:
     turns: list[tuple[StepResult, str]] = []
     with closing_simulator(opened.make_simulator()) as simulator:
         seen = simulator.reset(opened.load_panel("eval").tasks[0])
-        while len(turns) <= max(_SHOWN.values()):
+        while not seen.done and len(turns) <= max(_SHOWN.values()):
             action = simulator.expert_action()
             turns.append((seen, action))
             seen = simulator.step(action)
@@ -73,6 +86,7 @@ def render(name: str) -> str:
     return "\n".join(
         line
         for which, taken in _SHOWN.items()
+        if taken < len(turns)
         for line in (
             f"===== {which} prompt =====",
             *_lines(make_chat(style, past[:taken], turns[taken][0])),
