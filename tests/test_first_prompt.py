@@ -47,7 +47,7 @@ def stage(tmp_path) -> Stage:
             horizon=3, max_prompt_tokens=64, max_response_tokens=8, temperature=1.0, overflow="end"
         ),
         evaluation=EvaluationSettings(
-            interval=1, episodes=1, concurrency=1, temperature=0.4, seed=0
+            interval=1, episodes=1, samples_per_task=1, concurrency=1, temperature=0.4, seed=0
         ),
         conditions="",
         workdir=tmp_path,
