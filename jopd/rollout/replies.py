@@ -58,9 +58,18 @@ def format_reply(style: PromptStyle, action: str) -> str:
 
 
 def without_thoughts(reply: str) -> str:
-    """What a reply says after its thoughts; "" if they do not end."""
-    said, unfinished, _ = _THINK_TAGS.sub("", reply).partition("<think>")
-    return "" if unfinished else said.strip()
+    """What a reply says beside its thoughts; "" if they do not end.
+
+    Linear in the reply's length, whatever tags it is made of.
+    """
+    said, place = [], 0
+    while (opened := reply.find("<think>", place)) >= 0:
+        said.append(reply[place:opened])
+        closed = reply.find("</think>", opened)
+        if closed < 0:
+            return ""
+        place = closed + len("</think>")
+    return "".join([*said, reply[place:]]).strip()
 
 
 def _present(action: str) -> ParsedReply:
