@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from jopd.rollout.prompt_style import PromptStyle
 
-_ACTION_TAGS = re.compile(r"<action>(.*?)</action>", re.DOTALL)
-_THINK_TAGS = re.compile(r"<think>.*?</think>", re.DOTALL)
 _ACTION_LINE = re.compile(r"Action:(.*)")
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 _SHORTEST = {
@@ -39,10 +37,9 @@ def parse_reply(style: PromptStyle, reply: str) -> ParsedReply:
         case "plain":
             return _present(reply.strip())
         case "tags":
-            action = _between_tags(reply) or ""
-            return ParsedReply(
-                action=action, well_formed=bool(action) and bool(_THINK_TAGS.search(reply))
-            )
+            action = (_between(reply, "action") or "").strip()
+            thought = _between(reply, "think") is not None
+            return ParsedReply(action=action, well_formed=bool(action) and thought)
         case "verl_tags":
             return _parse_verl_tags(reply.lower(), tail=style.reply_tail)
         case "thought_action":
@@ -76,17 +73,21 @@ def _present(action: str) -> ParsedReply:
     return ParsedReply(action=action, well_formed=bool(action))
 
 
-def _between_tags(reply: str) -> str | None:
-    found = _ACTION_TAGS.search(reply)
-    return found[1].strip() if found else None
+def _between(reply: str, tag: str) -> str | None:
+    """What stands between the first opening tag and the next closing one."""
+    _, opened, rest = reply.partition(f"<{tag}>")
+    inside, closed, _ = rest.partition(f"</{tag}>")
+    return inside if opened and closed else None
 
 
 def _parse_verl_tags(reply: str, *, tail: int) -> ParsedReply:
-    action = _between_tags(reply)
+    action = _between(reply, "action")
     well_formed = (
         action is not None
         and "<think>" in reply
         and "</think>" in reply
         and not _CHINESE.search(reply)
     )
-    return ParsedReply(action=reply[-tail:] if action is None else action, well_formed=well_formed)
+    return ParsedReply(
+        action=reply[-tail:] if action is None else action.strip(), well_formed=well_formed
+    )
