@@ -1,5 +1,6 @@
 """A run whose environments are killed while it trains."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ def test_a_run_survives_killed_workers_counts_them_and_leaves_none(tmp_path):
             f"--workdir={tmp_path / 'run'}",
         ],
         cwd=ROOT,
+        env=os.environ | {"XLA_FLAGS": ""},  # one device, as a user has it
         capture_output=True,
         text=True,
         timeout=1600,

@@ -198,6 +198,8 @@ def test_publishing_does_not_wait_for_running_turns():
         running, generations = asyncio.run(play(driver))
         assert running
         assert {generation.policy_version for generation in generations} <= {0, 19}
+        later = asyncio.run(driver.respond(np.arange(5), sampling=_sampling(1), seed=0))
+        assert later.policy_version == 19  # it was admitted after the swap
         assert driver.counts.swaps == 1  # only the newest of nineteen
 
 
