@@ -40,7 +40,15 @@ def scienceworld() -> ConfigDict:
 
 def alfworld() -> ConfigDict:
     """ALFWorld on made games; give `data_dir` for the official ones."""
-    return ConfigDict({"domain": "alfworld", "data_dir": "", "task_types": (), "dialect": "move"})
+    return ConfigDict(
+        {
+            "domain": "alfworld",
+            "data_dir": "",
+            "task_types": (),
+            "expert": "knowing",
+            "dialect": "move",
+        }
+    )
 
 
 def tau2(domain: str) -> ConfigDict:

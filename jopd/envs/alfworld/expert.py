@@ -51,11 +51,16 @@ def plan(world: World, goal: Goal) -> tuple[Move, ...]:
     Raises:
       ValueError: there is no way.
     """
-    routes = _looking(world, goal) if goal.lamp_type else _bringing(world, goal)
-    best = min(routes, key=len, default=None)  # the first of equals; worlds are sorted by name
+    best = find_plan(world, goal)
     if best is None:
         raise ValueError(f"the world has no way to {goal}")
     return best
+
+
+def find_plan(world: World, goal: Goal) -> tuple[Move, ...] | None:
+    """`plan`, or None if there is no way."""
+    routes = _looking(world, goal) if goal.lamp_type else _bringing(world, goal)
+    return min(routes, key=len, default=None)  # the first of equals; worlds are sorted by name
 
 
 def _looking(world: World, goal: Goal) -> Iterator[tuple[Move, ...]]:

@@ -13,6 +13,7 @@ TaskType = Literal[
 ]
 TASK_TYPES: tuple[TaskType, ...] = get_args(TaskType)
 Dialect = Literal["move", "put"]
+Expert = Literal["knowing", "searching"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class AlfworldSettings:
       data_dir: the official data as `alfworld-download` lays it out (what ALFWORLD_DATA names);
         empty for games made here from the package's own logic, grammar and floor plans.
       task_types: only these of the six task types; empty for all.
+      expert: who demonstrates: "knowing" takes the shortest way to where things are, "searching"
+        looks for them first, as a student must.
       dialect: how official games must call putting an object down: "move X to Y" as alfworld 0.4
         does, or "put X in/on Y" as games of older releases do. Teachers know only one of them.
     """
@@ -31,6 +34,7 @@ class AlfworldSettings:
     domain: Literal["alfworld"] = "alfworld"
     data_dir: str = ""
     task_types: tuple[TaskType, ...] = ()
+    expert: Expert = "knowing"
     dialect: Dialect = "move"
 
     def __post_init__(self):

@@ -1,11 +1,14 @@
 """ALFWorld as a simulator: one engine, one game after another."""
 
+from collections.abc import Mapping
+
 from jopd.envs.alfworld.engine import Engine, Shown
-from jopd.envs.alfworld.expert import plan
+from jopd.envs.alfworld.expert import Move, plan
 from jopd.envs.alfworld.games import Game, instruction_of
 from jopd.envs.alfworld.goals import read_goal
 from jopd.envs.alfworld.official import read_game
 from jopd.envs.alfworld.panels import game_of
+from jopd.envs.alfworld.search import place_seen, searching_move
 from jopd.envs.alfworld.settings import AlfworldSettings
 from jopd.envs.alfworld.world import world_of
 from jopd.envs.base import StepResult
@@ -23,6 +26,7 @@ class AlfworldSimulator:
         self._game: Game | None = None
         self._instruction = ""
         self._allowed: tuple[str, ...] = ()
+        self._places_seen: set[str] = set()
 
     def reset(self, task: Task) -> StepResult:
         """Starts the episode of `task`."""
@@ -30,27 +34,39 @@ class AlfworldSimulator:
         self._game = read_game(self._settings, task) if official else game_of(task)
         shown = self._engine.start(self._game)
         self._instruction = instruction_of(shown.text)
+        self._places_seen = set()
         return self._seen(shown)
 
     def step(self, action: str) -> StepResult:
         """Acts; what is no command is answered with "Nothing happens."."""
-        return self._seen(self._engine.step(action))
+        shown = self._engine.step(action)
+        if self._settings.expert == "searching":
+            world = world_of(self._engine.facts())
+            self._places_seen.add(place_seen(action, world, self._engine.names()))
+        return self._seen(shown)
 
     def is_allowed(self, action: str) -> bool:
         """Whether the action is among those that the engine lists now."""
         return action in self._allowed
 
     def expert_action(self) -> str:
-        """The first action of the shortest plan from here, of one who knows where everything is.
+        """What the expert of the settings does from here.
 
         Raises:
           ValueError: the goal is reached, or cannot be.
         """
         assert self._game is not None, "reset comes first"
-        moves = plan(world_of(self._engine.facts()), read_goal(self._game.problem))
+        names = self._engine.names()
+        return self._expert_move(self._game, names).command(names, self._game.dialect())
+
+    def _expert_move(self, game: Game, names: Mapping[str, str]) -> Move:
+        world, goal = world_of(self._engine.facts()), read_goal(game.problem)
+        if self._settings.expert == "searching":
+            return searching_move(world, goal, self._places_seen, names)
+        moves = plan(world, goal)
         if not moves:
             raise ValueError("the goal is reached; there is nothing left to do")
-        return moves[0].command(self._engine.names(), self._game.dialect())
+        return moves[0]
 
     def _seen(self, shown: Shown) -> StepResult:
         self._allowed = tuple(command for command in shown.commands if command != _HELP)
