@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     flags = parser.parse_args()
     run = start(flags.workdir, flags.workers)
-    seen, killed = break_workers(run, random.Random(flags.seed))
+    seen, killed = break_workers(run, flags.workers, random.Random(flags.seed))
     left = [group for group in seen if is_alive(group)]
     counted = counted_failures(flags.workdir / "log.jsonl") if run.returncode == 0 else 0
     print(
@@ -50,7 +50,7 @@ def start(workdir: Path, workers: int) -> subprocess.Popen[bytes]:
             "--config=configs/scienceworld_1_5b.py:smoke",
             f"--workdir={workdir}",
             f"--config.explorer.concurrency={workers}",
-            f"--config.explorer.max_env_errors={2 * workers}",
+            "--config.explorer.max_env_errors=200",  # they are wanted here
             f"--config.composer.batch_size={2 * workers}",
             f"--config.env.answer_s={max(20, 4 * workers)}",  # they start together on a few cores
         ],
@@ -58,8 +58,10 @@ def start(workdir: Path, workers: int) -> subprocess.Popen[bytes]:
     )
 
 
-def break_workers(run: subprocess.Popen[bytes], rng: random.Random) -> tuple[set[int], int]:
-    """Kills a worker or its Java every few seconds until the run ends.
+def break_workers(
+    run: subprocess.Popen[bytes], workers: int, rng: random.Random
+) -> tuple[set[int], int]:
+    """Kills a worker or its Java at random until the run ends, each once in a minute or so.
 
     Returns:
       All workers that were seen, and how many kills hit.
@@ -70,11 +72,11 @@ def break_workers(run: subprocess.Popen[bytes], rng: random.Random) -> tuple[set
         if time.monotonic() > deadline:
             run.kill()
             sys.exit(f"the run has not ended in {DEADLINE_S:g} s")
-        time.sleep(rng.uniform(1.0, 4.0))
-        workers = [child for child in children(run.pid) if is_worker(child)]
-        seen.update(workers)
-        if workers:
-            worker = rng.choice(workers)
+        time.sleep(rng.uniform(32.0, 128.0) / workers)
+        present = [child for child in children(run.pid) if is_worker(child)]
+        seen.update(present)
+        if present:
+            worker = rng.choice(present)
             victim = rng.choice([worker, *children(worker)])
             with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
