@@ -294,6 +294,39 @@ def sft_run(*, max_prompt: int, max_response: int, num_updates: int) -> ConfigDi
     return config
 
 
+def webshop_run(*, student: str, first_pass_cap: int, variant: str) -> ConfigDict:
+    """The two WebShop rows of Table 1, which differ in student and cap."""
+    config = paper_run(
+        student=student,
+        teacher="langfeng01/GiGPO-Qwen2.5-7B-Instruct-WebShop",
+        horizon=15,
+        first_pass_cap=first_pass_cap,
+        num_updates=150,
+        eval_episodes=128,
+    )
+    config.env = webshop()
+    config.prompt = {"style": "webshop_accumulate", "template_file": ""}
+    select_variant(config, variant)
+    return config
+
+
+def scienceworld_run(*, student: str, first_pass_cap: int, variant: str) -> ConfigDict:
+    """The two ScienceWorld rows of Table 1, which differ in student and cap."""
+    config = paper_run(
+        student=student,
+        teacher="Embodied-Planner-R1",
+        horizon=30,
+        first_pass_cap=first_pass_cap,
+        num_updates=250,
+        eval_episodes=256,
+    )
+    config.env = scienceworld()
+    style = "scienceworld_plain" if variant == "smoke" else "scienceworld_accumulate"
+    config.prompt = {"style": style, "template_file": ""}
+    select_variant(config, variant)
+    return config
+
+
 def alfworld_run(*, student: str, variant: str) -> ConfigDict:
     """The two ALFWorld rows of Table 1, which differ in their students only.
 

@@ -17,16 +17,6 @@ from configs import common
 
 def get_config(variant: str = "divopd") -> ConfigDict:
     """The recipe; variants: divopd, divopd_base, vanilla, smoke."""
-    config = common.paper_run(
-        student="Qwen/Qwen2.5-3B-Instruct",
-        teacher="Embodied-Planner-R1",
-        horizon=30,
-        first_pass_cap=5,
-        num_updates=250,
-        eval_episodes=256,
+    return common.scienceworld_run(
+        student="Qwen/Qwen2.5-3B-Instruct", first_pass_cap=5, variant=variant
     )
-    config.env = common.scienceworld()
-    style = "scienceworld_plain" if variant == "smoke" else "scienceworld_accumulate"
-    config.prompt = {"style": style, "template_file": ""}
-    common.select_variant(config, variant)
-    return config

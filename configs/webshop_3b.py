@@ -17,15 +17,4 @@ from configs import common
 
 def get_config(variant: str = "divopd") -> ConfigDict:
     """The recipe; variants: divopd, divopd_base, vanilla, smoke."""
-    config = common.paper_run(
-        student="Qwen/Qwen2.5-3B-Instruct",
-        teacher="langfeng01/GiGPO-Qwen2.5-7B-Instruct-WebShop",
-        horizon=15,
-        first_pass_cap=5,
-        num_updates=150,
-        eval_episodes=128,
-    )
-    config.env = common.webshop()
-    config.prompt = {"style": "webshop_accumulate", "template_file": ""}
-    common.select_variant(config, variant)
-    return config
+    return common.webshop_run(student="Qwen/Qwen2.5-3B-Instruct", first_pass_cap=5, variant=variant)

@@ -57,6 +57,21 @@ def make_panel(name: str, tasks: Iterable[Task]) -> TaskPanel:
     return TaskPanel(name=name, tasks=tasks, sha256=_sha256(panel_text(tasks)))
 
 
+def make_known_panel(name: str, tasks: Iterable[Task], *, sha256: str) -> TaskPanel:
+    """`make_panel` for tasks that must be those of a recorded hash.
+
+    Raises:
+      ValueError: there is no task, two have one id, or they are not those of the hash `sha256`.
+    """
+    panel = make_panel(name, tasks)
+    if panel.sha256 != sha256:
+        raise ValueError(
+            f"panel {name} has the sha256 {panel.sha256}, expected {sha256}: another version of "
+            "its package or of jopd made it, and results on it would not compare with earlier ones"
+        )
+    return panel
+
+
 def panel_text(tasks: Iterable[Task]) -> str:
     """The content of a panel's file: a header, then one task on each line, fields split by tabs."""
     lines = [f"{task.task_id}\t{task.domain}\t{task.index}\t{task.seed}" for task in tasks]

@@ -3,7 +3,7 @@ import hashlib
 
 import pytest
 
-from jopd.panels import Task, make_panel, panel_text, read_panel
+from jopd.panels import Task, make_known_panel, make_panel, panel_text, read_panel
 from jopd.tasks import CursorState, TaskStream
 
 
@@ -144,3 +144,11 @@ def test_only_tasks_on_their_way_can_be_consumed(panel):
 def test_impossible_states_are_refused(panel, state):
     with pytest.raises(ValueError):
         TaskStream(panel, seed=0, state=state)
+
+
+def test_a_known_panel_must_have_its_recorded_hash():
+    tasks = [Task(task_id="toy/0", domain="toy", index=0, seed=0)]
+    known = make_panel("toy", tasks)
+    assert make_known_panel("toy", tasks, sha256=known.sha256) == known
+    with pytest.raises(ValueError, match=rf"panel toy has the sha256 {known.sha256}, expected 00"):
+        make_known_panel("toy", tasks, sha256="00")

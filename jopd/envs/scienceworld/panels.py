@@ -9,7 +9,7 @@ generator, after the training order.
 import random
 from collections.abc import Sequence
 
-from jopd.panels import Task, TaskPanel, make_panel
+from jopd.panels import Task, TaskPanel, make_known_panel, make_panel
 
 TRAIN_VARIATIONS = {
     "boil": 30,
@@ -91,13 +91,7 @@ def _papers_panel(split: str) -> TaskPanel:
         tasks = [_task(kind, i) for kind, count in variations.items() for i in range(count // 2)]
         generator.shuffle(tasks)
         panels[name] = tasks
-    panel = make_panel(f"scienceworld_{split}", panels[split])
-    if panel.sha256 != SHA256[split]:
-        raise ValueError(
-            f"panel {panel.name} has the sha256 {panel.sha256}, expected {SHA256[split]}; results "
-            "on it would not compare with earlier ones"
-        )
-    return panel
+    return make_known_panel(f"scienceworld_{split}", panels[split], sha256=SHA256[split])
 
 
 def kind_of(task: Task) -> str:
