@@ -119,6 +119,20 @@ def engine(
     )
 
 
+def teacher_as_customer(*, slots: int, max_prompt: int, max_message: int, dtype: str) -> ConfigDict:
+    """The teacher plays tau2-bench's customer, with an engine of its own."""
+    return ConfigDict(
+        {
+            "model": model("teacher"),
+            "engine": engine(
+                slots=slots, max_prompt=max_prompt, max_response=max_message, dtype=dtype
+            ),
+            "temperature": 0.6,  # Qwen3's model cards, which warn of greedy decoding
+            "max_message_tokens": max_message,
+        }
+    )
+
+
 def scorer(
     *, cache_rows: int, max_context: int, buckets: tuple[int, ...], dtype: str
 ) -> ConfigDict:
@@ -203,6 +217,7 @@ def paper_run(
     max_prompt, max_response = 10_240, 512  # of the public code whose settings coincide
     config = ConfigDict()
     config.student, config.teacher = model(student), model(teacher)
+    config.customer = None
     config.rollout = {
         "horizon": horizon,
         "max_prompt_tokens": max_prompt,
@@ -398,6 +413,10 @@ def shrink(config: ConfigDict) -> None:
         cache_rows=8, max_context=max_prompt + max_response, buckets=(256, 512), dtype="float32"
     )
     config.scorer.max_batch_rows = 4
+    if config.customer is not None:
+        config.customer = teacher_as_customer(
+            slots=4, max_prompt=1536, max_message=max_response, dtype="float32"
+        )
     config.composer.batch_size = 8
     config.learner.update({"rows_per_micro_batch": 1, "row_length": longest})
     config.learner.compute_dtype = "float32"

@@ -27,6 +27,7 @@ def get_config(variant: str = "divopd") -> ConfigDict:
     config = shared()
     config.student = common.model(f"{MODELS}/student")
     config.teacher = common.model(f"{MODELS}/teacher")
+    config.customer = None
     config.explorer = {"concurrency": 32, "max_env_errors": 20}
     config.scorer = common.scorer(
         cache_rows=64,

@@ -15,6 +15,7 @@ from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
 from jopd.envs.base import Env, closing_simulator
 from jopd.envs.factory import OpenEnvironment, open_environment
+from jopd.envs.tau2.settings import Tau2Settings
 from jopd.evaluation.evaluator import EvaluationSettings, Evaluator
 from jopd.learner.state import LearnerState
 from jopd.models.architectures import DecoderConfig
@@ -133,7 +134,10 @@ class Stage:
         return shown_texts(tasks, self.env.make_simulator(), self.style, walks=walks)
 
     def first_prompt(self, model: ModelFiles) -> RenderedPrompt:
-        """The first prompt of the first evaluated task; starts a simulator for it."""
+        """The first prompt of the first evaluated task; starts a simulator for it.
+
+        Where the environment has a customer, the words in it are the scripted one's.
+        """
         task = self.env.load_panel("eval").tasks[0]
         with closing_simulator(self.env.make_simulator()) as simulator:
             chat = make_chat(self.style, [], simulator.reset(task))
@@ -202,7 +206,22 @@ def describe_conditions(opened: OpenEnvironment, settings: TrainSettings | SftSe
         f"horizon: {settings.rollout.horizon} turns; temperature: {temperature:g}",
         f"success: {opened.success_rule}",
     ]
+    if isinstance(settings.env, Tau2Settings):
+        told.append(f"customer: {_describe_customer(settings)}")
     return "success rates below compare only with those of the same\n  " + "\n  ".join(told)
+
+
+def _describe_customer(settings: TrainSettings | SftSettings) -> str:
+    if not isinstance(settings, TrainSettings) or settings.customer is None:
+        return "follows a script"
+    customer, whose = settings.customer, ""
+    source = settings.teacher if customer.is_teacher else customer.model
+    if customer.is_teacher:
+        whose = "the teacher, "
+    return (
+        f"{whose}{source.checkpoint or 'a model from scratch'}; temperature: "
+        f"{customer.temperature:g}; messages: at most {customer.max_message_tokens} tokens"
+    )
 
 
 def open_model(settings: ModelSettings, stage: Stage, *, name: str) -> ModelFiles:

@@ -19,6 +19,7 @@ from jopd.assembly import Meshes, ModelFiles, RenderedPrompt, Stage
 from jopd.checks import host, scoring, vocabulary
 from jopd.checks.findings import Finding, error
 from jopd.command import Invocation, run_command
+from jopd.customer import customer_at_work, open_customer
 from jopd.models.checkpoints import CheckpointError
 from jopd.models.decoder import abstract_params
 from jopd.models.source import ModelSettings
@@ -55,16 +56,18 @@ def examine(settings: TrainSettings, workdir: Path, scratch: Path) -> Iterator[F
     yield from findings
     models: dict[str, ModelFiles] = {}
     if opened is not None:
-        yield from host.check_round_trip(opened)
+        if settings.customer is None:
+            yield from host.check_round_trip(opened)
         stage = assembly.set_stage(opened, settings, scratch)
         models, findings = _open_models(settings, stage)
         yield from findings
     yield from host.check_workdir(workdir, needed_bytes=_checkpoint_bytes(settings, models))
-    if opened is not None and len(models) == 2:
+    if opened is not None and not findings:
         prompt = stage.first_prompt(models["student"])
-        yield from _check_texts(models["student"], models["teacher"], prompt, settings)
+        yield from _check_texts(models, prompt, settings)
         if _MODELS.value:
             yield from _check_scores(settings, models, prompt)
+            yield from _check_customer(settings, stage)
 
 
 def _open_models(
@@ -73,6 +76,8 @@ def _open_models(
     models: dict[str, ModelFiles] = {}
     findings: list[Finding] = []
     named: dict[str, ModelSettings] = {"student": settings.student, "teacher": settings.teacher}
+    if settings.customer is not None and not settings.customer.is_teacher:
+        named["customer"] = settings.customer.model
     for name, source in named.items():
         try:
             models[name] = assembly.open_model(source, stage, name=name)
@@ -91,10 +96,10 @@ def _checkpoint_bytes(settings: TrainSettings, models: dict[str, ModelFiles]) ->
 
 
 def _check_texts(
-    student: ModelFiles, teacher: ModelFiles, prompt: RenderedPrompt, settings: TrainSettings
+    models: dict[str, ModelFiles], prompt: RenderedPrompt, settings: TrainSettings
 ) -> Iterator[Finding]:
-    yield from vocabulary.check_tokenizers(student, teacher)
-    for name, model in (("student", student), ("teacher", teacher)):
+    yield from vocabulary.check_tokenizers(models["student"], models["teacher"])
+    for name, model in models.items():
         yield from vocabulary.check_rows(model, name)
         yield from vocabulary.check_stop_ids(model.tokenizer, name)
     yield vocabulary.check_prompt(len(prompt.tokens), settings.rollout.max_prompt_tokens)
@@ -116,6 +121,14 @@ def _check_scores(
         yield from scoring.check_engine(probe, params, student.config, dtype=dtype)
     yield from _check_scorer("self", settings, student, student, meshes, probe)
     yield from _check_scorer("teacher", settings, teacher, student, meshes, probe)
+
+
+def _check_customer(settings: TrainSettings, stage: Stage) -> Iterator[Finding]:
+    if settings.customer is None:
+        return
+    mesh = assembly.make_meshes(settings.devices).teacher
+    with customer_at_work(open_customer(settings, stage), stage, mesh) as played:
+        yield from host.check_customer(played.env)
 
 
 def _check_scorer(

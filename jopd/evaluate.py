@@ -14,6 +14,7 @@ from absl import flags
 
 from jopd import assembly
 from jopd.command import Invocation, run_command
+from jopd.customer import customer_at_work, open_customer
 from jopd.evaluation.evaluator import Evaluation
 from jopd.reporting import Terminal
 from jopd.runtime.run_directory import claim
@@ -48,7 +49,8 @@ def evaluate(settings: TrainSettings, workdir: Path) -> Evaluation:
     """Plays the eval panel with the student that flags and settings name."""
     stage = assembly.open_stage(settings, workdir)
     print(stage.conditions)
-    mesh = assembly.make_meshes(settings.devices).engine
+    meshes = assembly.make_meshes(settings.devices)
+    mesh = meshes.engine
     dtype = jnp.dtype(settings.engine.compute_dtype)
     if _RUN.value is None:
         model = assembly.open_model(settings.student, stage, name="student")
@@ -61,8 +63,12 @@ def evaluate(settings: TrainSettings, workdir: Path) -> Evaluation:
         )
         snapshot = WeightSnapshot(params=params, version=trained.update_index)
     terminal = Terminal(interval_s=settings.reporting.progress_interval_s)
-    with closing(assembly.start_engine(model, snapshot, settings.engine, mesh)) as engine:
-        return stage.make_evaluator("student", model, engine).run(
+    customer = open_customer(settings, stage)
+    with (
+        customer_at_work(customer, stage, meshes.teacher) as played,
+        closing(assembly.start_engine(model, snapshot, settings.engine, mesh)) as engine,
+    ):
+        return played.make_evaluator("student", model, engine).run(
             policy_version=snapshot.version,
             on_progress=lambda done, of: terminal.show_text(f"evaluate {done}/{of}"),
         )

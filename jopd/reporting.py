@@ -59,6 +59,8 @@ METRICS = {
     "explore/env_errors": "rollouts that ended with an environment error since the start",
     "explore/generated_tokens": "response tokens generated since the start",
     "explore/reused_share": "share of prompt tokens whose KV was reused",
+    "explore/customer_tokens": "tokens that a model generated as the customer since the start, "
+    "evaluations included",
     "teacher/scored_tokens": "response tokens scored since the start",
     "teacher/masked_tokens": "response tokens without a usable score since the start",
     "time/update_s": "seconds in the optimizer update",

@@ -13,6 +13,7 @@ from jopd.algorithms.distillation import DistillationSettings
 from jopd.engines.jetstream_settings import JetStreamSettings
 from jopd.engines.teacher_scorer import ScorerSettings
 from jopd.envs.factory import EnvSettings
+from jopd.envs.tau2.settings import Tau2Settings
 from jopd.evaluation.evaluator import EvaluationSettings
 from jopd.experience.queue import QueueSettings
 from jopd.experience.reader import ComposerSettings
@@ -27,6 +28,7 @@ from jopd.rollout.runner import RolloutSettings
 from jopd.runtime.explorer import ExplorerSettings
 
 S = TypeVar("S")
+_TEACHER = "teacher"
 
 
 class SettingsError(ValueError):
@@ -148,6 +150,39 @@ class DeviceSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CustomerSettings:
+    """The frozen model that plays tau2-bench's customer, on the teacher's devices.
+
+    Attributes:
+      model: where it comes from; the checkpoint "teacher" is the run's own teacher, whose weights
+        it shares.
+      engine: sizes and types of its engine; `max_prompt` is the longest chat that it can read.
+      temperature: of its sampling, in training and in evaluations; 0 is greedy.
+      max_message_tokens: its longest message, thoughts and the stop id included.
+    """
+
+    model: ModelSettings
+    engine: JetStreamSettings
+    temperature: float
+    max_message_tokens: int
+
+    def __post_init__(self):
+        if not self.temperature >= 0:
+            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+        room = self.engine.max_context - self.engine.max_prompt
+        if not 1 <= self.max_message_tokens <= room:
+            raise ValueError(
+                f"max_message_tokens must be 1 to {room}, engine.max_context less "
+                f"engine.max_prompt, got {self.max_message_tokens}"
+            )
+
+    @property
+    def is_teacher(self) -> bool:
+        """Whether the teacher plays the customer."""
+        return self.model.checkpoint == _TEACHER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
     """How a run proceeds.
 
@@ -186,6 +221,7 @@ class TrainSettings:
     prompt: PromptSettings
     student: ModelSettings
     teacher: ModelSettings
+    customer: CustomerSettings | None
     rollout: RolloutSettings
     explorer: ExplorerSettings
     engine: JetStreamSettings
@@ -200,6 +236,25 @@ class TrainSettings:
     devices: DeviceSettings
     runtime: RuntimeSettings
     reporting: ReportingSettings
+
+    def __post_init__(self):
+        """Refuses a model customer that is wanted and not named, or named and not wanted."""
+        wanted = _wants_model_customer(self.env)
+        if wanted and self.customer is None:
+            raise ValueError(
+                "env.user is 'model', but no model is named: add a customer section, as "
+                "configs/tau2_retail_4b.py:model_customer has it, or set env.user to 'scripted'"
+            )
+        if self.customer is not None and not isinstance(self.env, Tau2Settings):
+            raise ValueError(
+                f"there is a customer section, but {self.env.domain} has no customer: set "
+                "customer to None"
+            )
+        if self.customer is not None and not wanted:
+            raise ValueError(
+                "there is a customer section, but env.user is 'scripted': set env.user to "
+                "'model', or customer to None"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,3 +273,15 @@ class SftSettings:
     devices: DeviceSettings
     runtime: SftRuntimeSettings
     reporting: ReportingSettings
+
+    def __post_init__(self):
+        """Refuses a model customer: the demonstrations come from the scripted one."""
+        if _wants_model_customer(self.env):
+            raise ValueError(
+                "jopd.sft shows and plays conversations with the scripted customer only: set "
+                "env.user to 'scripted'; jopd.evaluate then evaluates with a model as the customer"
+            )
+
+
+def _wants_model_customer(env: EnvSettings) -> bool:
+    return isinstance(env, Tau2Settings) and env.user == "model"

@@ -1,5 +1,6 @@
 """Wires the parts of one training run together; `jopd.train` has the loop that uses them."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 
 from jopd import assembly
 from jopd.algorithms.distillation import weighted_opd_loss
+from jopd.customer import Customer, open_customer
 from jopd.engines.base import Engine, Scorer
 from jopd.evaluation.evaluator import Evaluator
 from jopd.evaluation.progress import RunProgress
@@ -42,6 +44,7 @@ class TrainingParts:
       weights: back from the learner to the engine.
       engine: the student's.
       scorer: the teacher's.
+      customer: engine of the model that plays tau2-bench's customer, or None.
       evaluator: of the student.
       progress: how far the run has come.
       checkpointer: of the run.
@@ -58,6 +61,7 @@ class TrainingParts:
     weights: WeightStore
     engine: Engine
     scorer: Scorer
+    customer: Engine | None
     evaluator: Evaluator
     progress: RunProgress
     checkpointer: Checkpointer
@@ -66,7 +70,13 @@ class TrainingParts:
     @property
     def closables(self) -> tuple[Closable, ...]:
         """What a failure anywhere must wake."""
-        return (self.stream.queue, _Closing(self.engine.close), _Closing(self.scorer.close))
+        return (self.stream.queue, *(_Closing(model.close) for model in self._models))
+
+    @property
+    def _models(self) -> tuple[Engine | Scorer, ...]:
+        """What runs a model on threads of its own."""
+        customers = () if self.customer is None else (self.customer,)
+        return (self.engine, self.scorer, *customers)
 
     def applied_update(self) -> None:
         """Counts an update."""
@@ -74,7 +84,7 @@ class TrainingParts:
         self.stream.delivery.update_index = self.update_index
 
     def counts(self) -> dict[str, float]:
-        """Counts of the stream, the engine and the scorer for the log."""
+        """Counts of the stream and of what runs a model, for the log."""
         engine, scorer = self.engine.counts, self.scorer.counts
         prompt_tokens = engine.prefilled_tokens + engine.reused_tokens
         return {
@@ -83,6 +93,7 @@ class TrainingParts:
             "explore/reused_share": engine.reused_tokens / max(prompt_tokens, 1),
             "teacher/scored_tokens": float(scorer.scored_tokens),
             "teacher/masked_tokens": float(scorer.masked_tokens),
+            **_customer_counts(self.customer),
         }
 
     def report(self, update_index: int, metrics: Mapping[str, float]) -> None:
@@ -125,11 +136,17 @@ class TrainingParts:
 
     def close(self) -> None:
         """Ends threads, finishes the last checkpoint, closes files."""
-        self.engine.close()
-        self.scorer.close()
+        for model in self._models:
+            model.close()
         self.stream.close()
         self.reporter.close()
         self.checkpointer.close()
+
+
+def _customer_counts(engine: Engine | None) -> dict[str, float]:
+    if engine is None:
+        return {}
+    return {"explore/customer_tokens": float(engine.counts.generated_tokens)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +171,7 @@ class World:
       meshes: devices of learner, engine and teacher.
       student: files of the initial student.
       teacher: files of the teacher.
+      customer: the model that plays tau2-bench's customer, or None.
     """
 
     settings: TrainSettings
@@ -161,6 +179,7 @@ class World:
     meshes: assembly.Meshes
     student: assembly.ModelFiles
     teacher: assembly.ModelFiles
+    customer: Customer | None
 
 
 def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
@@ -173,6 +192,8 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
     check_settings(settings)
     world = open_world(settings, workdir)
     show_prompt(world.stage, world.student)
+    if world.customer is not None:
+        print("the customer's words in it are the scripted one's; a model says them in the run")
     optimizer = make_optimizer(settings.optimizer)
     state = init_state(world.student.load(world.meshes.learner, jnp.dtype("float32")), optimizer)
     stream = ExperienceStream(
@@ -189,6 +210,7 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
     teacher_params = world.teacher.load(
         world.meshes.teacher, jnp.dtype(settings.scorer.compute_dtype)
     )
+    world, customer = start_customer(world, teacher_params)
     if progress.teacher_success_rate is None:
         progress.teacher_success_rate = evaluate_teacher(world, teacher_params, reporter)
     weights, engine = assembly.start_student(
@@ -228,6 +250,7 @@ def assemble_training(settings: TrainSettings, workdir: Path) -> TrainingParts:
         weights=weights,
         engine=engine,
         scorer=scorer,
+        customer=customer,
         evaluator=world.stage.make_evaluator("student", world.student, engine),
         progress=progress,
         checkpointer=checkpointer,
@@ -280,7 +303,18 @@ def open_world(settings: TrainSettings, workdir: Path) -> World:
         meshes=assembly.make_meshes(settings.devices),
         student=assembly.open_model(settings.student, stage, name="student"),
         teacher=assembly.open_model(settings.teacher, stage, name="teacher"),
+        customer=open_customer(settings, stage),
     )
+
+
+def start_customer(world: World, teacher_params: Params) -> tuple[World, Engine | None]:
+    """Starts the model that plays the customer, if one does, and gives the world with it."""
+    customer, mesh = world.customer, world.meshes.teacher
+    if customer is None:
+        return world, None
+    params = teacher_params if customer.settings.is_teacher else customer.load(mesh)
+    engine = customer.start(params, mesh)
+    return dataclasses.replace(world, stage=customer.join(world.stage, engine)), engine
 
 
 def show_prompt(stage: assembly.Stage, student: assembly.ModelFiles) -> None:

@@ -25,6 +25,7 @@ FLOORS = {
     "settings": 3,
     "assembly": 3,
     "command": 3.5,  # what commands share
+    "customer": 3.4,
     "training": 3.5,
     "trained": 3.5,
     "checks": 3.5,

@@ -17,6 +17,7 @@ from jopd.panels import Task
 
 _PACKAGES = ("jax", "flax", "optax", "orbax-checkpoint", "transformers", "grain")
 _GIGABYTE = 1e9
+_SHOWN = 200  # characters of a customer's message
 
 
 def check_packages() -> Iterator[Finding]:
@@ -85,6 +86,17 @@ async def _round_trip(env: Env, task: Task) -> int:
             break
     await replay(env, task, actions, observations)
     return len(actions)
+
+
+def check_customer(opened: OpenEnvironment) -> Iterator[Finding]:
+    """Whether the model that plays the customer opens a conversation, and what it says first."""
+    task = opened.load_panel("eval").tasks[0]
+    try:
+        seen = asyncio.run(opened.make_env().reset(task))
+    except EnvError as problem:
+        yield error("customer", f"{task.task_id}: {problem}")
+        return
+    yield ok("customer", f"{task.task_id}: it begins with {seen.observation[:_SHOWN]!r}")
 
 
 def check_cores(concurrency: int) -> Iterator[Finding]:

@@ -147,7 +147,7 @@ def _open_tau2(settings: Tau2Settings, speak: Speak | None) -> OpenEnvironment:
         make_simulator=partial(Tau2Simulator, settings),
         make_env=make_env,
         load_panel=partial(load_panel, settings.domain),
-        success_rule="the package's own evaluation gives reward 1",
+        success_rule="the package's own evaluation gives reward 1; a failed call does no action",
         vocabulary_tasks=None,
         vocabulary_walks=5,
     )

@@ -11,8 +11,10 @@ from jopd.envs.factory import make_simulator, open_environment
 from jopd.envs.process import replay
 from jopd.envs.tau2.messages import write_call
 from jopd.envs.tau2.panels import SHA256, load_panel
+from jopd.envs.tau2.reference import calls_of
 from jopd.envs.tau2.settings import Tau2Settings
 from jopd.envs.tau2.simulator import Tau2Simulator
+from jopd.envs.tau2.world import open_world
 
 DOMAINS = ("retail", "telecom")
 
@@ -219,15 +221,87 @@ def test_the_agent_cannot_use_the_customers_tools():
     assert "not found" in played.step(write_call("toggle_data_saver_mode", {})).observation
 
 
-def test_the_customer_uses_its_own_tools_when_the_agent_names_them():
-    """The task: data saver is on and roaming is off; both are switches of the customer's phone."""
+SWITCHES = "telecom/[mobile_data_issue]data_saver_mode_on|user_abroad_roaming_enabled_off"
+TRANSFER = "telecom/[service_issue]break_apn_settings|lock_sim_card_pin[PERSONA:None]"
+TRANSFER_TOOL = "transfer_to_human_agents"
+
+
+def started(name):
+    """A play of the telecom task whose id begins so."""
     played = simulator("telecom")
-    name = "telecom/[mobile_data_issue]data_saver_mode_on|user_abroad_roaming_enabled_off"
     tasks = load_panel("telecom", "eval").tasks
     played.reset(next(task for task in tasks if task.task_id.startswith(name)))
+    return played
+
+
+def customer_calls(played):
+    return [
+        (call.name, call.arguments)
+        for call in calls_of(played._dialogue.record)
+        if call.requestor == "user"
+    ]
+
+
+def test_the_customer_uses_its_own_tools_when_the_agent_asks_for_them():
+    """The task: data saver is on and roaming is off; both are switches of the customer's phone."""
+    played = started(SWITCHES)
     seen = played.step("Please toggle data saver mode.")
     assert seen.role == "user"
     assert "Data Saver Mode is now OFF" in seen.observation
     played.step("Now toggle_roaming, please.")
     end = played.step("It should work now.")
     assert (end.done, end.success, end.reward) == (True, True, 1.0)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Go on.",
+        "Your phone has toggle_roaming.",
+        "Please do not toggle roaming.",
+        "We will toggle roaming later.",
+        "Toggle roaming and toggle data saver mode, please.",
+        "Please wait. You have toggle_roaming.",
+    ],
+)
+def test_the_customer_does_nothing_that_is_not_plainly_asked_for(message):
+    played = started(SWITCHES)
+    played.step(message)
+    assert customer_calls(played) == []
+
+
+def test_a_list_of_all_tools_gets_the_customer_to_do_nothing():
+    played = started(SWITCHES)
+    tools = open_world("telecom").user.params
+    seen = played.step(f"Please do this now: {', '.join(tools)}.")
+    assert customer_calls(played) == []
+    assert "one thing at a time" in seen.observation
+
+
+@pytest.mark.parametrize(
+    ("message", "calls"),
+    [
+        ("Please grant app permission.", []),
+        ("Please grant app permission storage to photos.", []),
+        (
+            "Please grant app permission storage to messaging.",
+            [("grant_app_permission", {"app_name": "messaging", "permission": "storage"})],
+        ),
+    ],
+)
+def test_the_customer_adds_nothing_to_what_it_is_asked_for(message, calls):
+    tasks = load_panel("telecom", "eval").tasks
+    name = next(task.task_id for task in tasks if "break_app_storage_permission" in task.task_id)
+    played = started(name)
+    played.step(message)
+    assert customer_calls(played) == calls
+
+
+@pytest.mark.parametrize(("arguments", "success"), [({"summary": "locked"}, True), ({}, False)])
+def test_only_a_transfer_that_did_not_fail_is_one(arguments, success):
+    played = started(TRANSFER)
+    played.step(write_call(TRANSFER_TOOL, arguments))
+    seen = played.step("I have transferred you.")
+    while not seen.done:
+        seen = played.step("Please wait.")
+    assert seen.success is success

@@ -2,7 +2,13 @@
 
 from collections.abc import Sequence
 
-from tau2.data_model.message import AssistantMessage, Message, ToolCall, UserMessage
+from tau2.data_model.message import (
+    AssistantMessage,
+    Message,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from tau2.data_model.tasks import Action
 from tau2.data_model.tasks import Task as Tau2Task
 
@@ -10,9 +16,14 @@ from jopd.envs.tau2.messages import write_call
 
 
 def calls_of(record: Sequence[Message]) -> list[ToolCall]:
-    """All tool calls so far, of both sides."""
+    """All tool calls so far, of both sides, failed ones included: some references have such."""
     spoken = [m for m in record if isinstance(m, AssistantMessage | UserMessage)]
     return [call for message in spoken for call in message.tool_calls or ()]
+
+
+def failed_calls(record: Sequence[Message]) -> set[str]:
+    """Ids of the calls that were answered with an error."""
+    return {m.id for m in record if isinstance(m, ToolMessage) and m.error}
 
 
 def open_actions(task: Tau2Task, record: Sequence[Message]) -> list[Action]:
@@ -40,11 +51,17 @@ def next_message(task: Tau2Task, record: Sequence[Message]) -> str:
     if left and left[0].requestor == "assistant":
         return write_call(left[0].name, left[0].arguments)
     if left:
-        return f"Please do this now: {left[0].name}. Then tell me what you see."
+        return f"Please do this now: {_in_words(left[0])}. Then tell me what you see."
     facts = open_facts(task, record)
     if facts:
         return f"Here is what you asked for: {', '.join(facts)}."
     return "Everything is done. Can I help you with anything else?"
+
+
+def _in_words(action: Action) -> str:
+    """The tool's name and what it is to be called with."""
+    values = [f"{name} {value}" for name, value in action.arguments.items()]
+    return f"{action.name} with {' and '.join(values)}" if values else action.name
 
 
 def _is_done_by(action: Action, call: ToolCall) -> bool:
